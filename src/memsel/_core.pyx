@@ -1,0 +1,5 @@
+# distutils: language = c++
+"""The kernel over packed columns."""
+
+def ping():
+    return 1

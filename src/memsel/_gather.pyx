@@ -1,0 +1,5 @@
+# distutils: language = c++
+"""Entries to packed columns."""
+
+def ping():
+    return 1
