@@ -9,4 +9,22 @@ except ModuleNotFoundError as error:
         "memsel's compiled modules are not built for this interpreter; run `pip install .` in the source tree"
     ) from error
 
-__all__ = ["__version__"]
+from .config import SelectionConfig
+from .entry import MemoryEntry, MemoryPriority, MemoryType
+from .errors import ColumnError, ColumnTypeError, InputError
+from .selector import AuditedMemory, MemorySelector, Outcome, ScoredMemory
+
+__all__ = [
+    "AuditedMemory",
+    "ColumnError",
+    "ColumnTypeError",
+    "InputError",
+    "MemoryEntry",
+    "MemoryPriority",
+    "MemorySelector",
+    "MemoryType",
+    "Outcome",
+    "ScoredMemory",
+    "SelectionConfig",
+    "__version__",
+]
