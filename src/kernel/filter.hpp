@@ -9,8 +9,9 @@
 // The filter computes U = (a + b) + kSlack (|a| + |b|), with kSlack = 16 u, in float64, with an error below
 // 5 u (|a| + |b|), and keeps the row if U >= cut, cut = (bound - T) - kSlack (|bound| + |w_rec|) - 1e-300. The slack of U
 // covers its own error and the composite's, that of the cut covers the rounding of the cut and the share of t, for |t| <= |w_rec|, and the
-// constant covers a recency's share that is itself denormal. A sum that overflows to infinity is kept; a NaN in U comes
-// from a NaN in the row or from infinities of both signs, and the composite is then NaN too: it never matters.
+// constant covers a recency's share that is itself denormal. A sum that overflows upwards is kept. U is NaN only where the
+// row has a NaN, infinities of both signs, or a sum of minus infinity: the composite is then NaN, which never matters, or
+// minus infinity, which matters to no bound but minus infinity. The filter is not used with that bound.
 //
 // T without an exponential: recency is at most 1 for a timestamp up to now (or any, where the future is clamped), so
 // T = max(w_rec, 0). Rows ahead of now are always let through.
@@ -32,7 +33,7 @@ struct FilterQuery {
     double now;              // +inf where the future is clamped: then no row is ahead of it
     double clock;            // seconds since the epoch
     double exponent_rate;    // log2(e) * -(ln 2 / half_life) / 3600: the exponent of 2 per second of age; 0 or less
-    double bound;            // rows whose composite is below do not matter
+    double bound;            // rows whose composite is below do not matter; not minus infinity
 };
 
 // Writes the offsets, within the block, of the rows that may matter; returns how many. `rows` is at most kBlockRows.

@@ -293,7 +293,7 @@ cdef int64_t rank_columns(const Scoring* scoring, double min_score, const Admiss
     best.start(admission.capacity, min_score)
     while first < rows:
         count = <int>min(<int64_t>block, rows - first)
-        if filters:
+        if filters and best.bound() > -HUGE_VAL:
             query.bound = best.bound()
             if relevance_t is double and importance_t is double:
                 found = LEVEL.f64_f64(query, relevance + first, timestamp + first, importance + first, count, offsets)

@@ -22,6 +22,7 @@ import numbers
 import numpy
 
 cdef extern from "Python.h":
+    bint PyFloat_Check(object)
     bint PyFloat_CheckExact(object)
     double PyFloat_AS_DOUBLE(object)
     bint PyLong_CheckExact(object)
@@ -117,6 +118,8 @@ cdef class PackedEntry:
         self.known &= ~<unsigned int>HAS_IMPORTANCE
         if as_float64(self._importance, &importance) and as_float64(self._decay_factor, &decay_factor):
             self.effective = importance * decay_factor
+            if self.effective == 0.0 and not PyFloat_Check(self._importance) and not PyFloat_Check(self._decay_factor):
+                self.effective = 0.0  # integers know no -0.0
             self.known |= HAS_IMPORTANCE
 
     cdef int pack_id(self) except -1:
