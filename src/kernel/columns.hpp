@@ -1,10 +1,11 @@
-// The columns that the kernel reads, as plain pointers, and storage for columns gathered from objects.
-// Shared by the compiled modules; knows no Python.
+// What passes between the compiled modules: columns, and one call over the columns gathered from objects.
+// Plain data, behind a capsule named after its type; knows no Python.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace memsel {
 
@@ -19,28 +20,37 @@ struct Columns {
     bool importance_is_float32 = false;
 };
 
-// Three float64 columns that a gather fills; left uninitialised, since every row is written before it is read.
-class GatheredColumns {
-public:
+// A selected row and its scores.
+struct KeptRow {
+    std::int64_t row;
+    double relevance;
+    double recency;
+    double importance;
+    double composite;
+};
+
+// Float64 columns that a gather fills, a way to count a row's tokens when it is reached, and what was kept.
+struct CountedCall {
+    Columns columns;
+    // Tokens of a row, 1 or more; -1 after an error that the caller of the kernel knows how to report.
+    std::int64_t (*count_tokens)(void* context, std::int64_t row) = nullptr;
+    void* context = nullptr;
+    std::vector<KeptRow> kept;
+
     void allocate(std::size_t rows) {
+        // Not initialised, since every row is written before it is read.
         values_.reset(new double[3 * rows + 1]);
-        rows_ = rows;
+        columns.relevance = values_.get();
+        columns.timestamp = values_.get() + rows;
+        columns.importance = values_.get() + 2 * rows;
+        columns.rows = static_cast<std::int64_t>(rows);
     }
     double* relevance() { return values_.get(); }
-    double* timestamp() { return values_.get() + rows_; }
-    double* importance() { return values_.get() + 2 * rows_; }
-    Columns columns() {
-        Columns view;
-        view.relevance = relevance();
-        view.timestamp = timestamp();
-        view.importance = importance();
-        view.rows = static_cast<std::int64_t>(rows_);
-        return view;
-    }
+    double* timestamp() { return values_.get() + columns.rows; }
+    double* importance() { return values_.get() + 2 * columns.rows; }
 
 private:
     std::unique_ptr<double[]> values_;
-    std::size_t rows_ = 0;
 };
 
 }  // namespace memsel

@@ -26,7 +26,7 @@ cdef extern from "Python.h":
     bint PyIndex_Check(object)
     long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
 
-cdef extern from "columns.hpp" namespace "memsel" nogil:
+cdef extern from "columns.hpp" namespace "memsel":
     cdef cppclass Columns:
         const void* relevance
         const double* timestamp
@@ -35,6 +35,17 @@ cdef extern from "columns.hpp" namespace "memsel" nogil:
         int64_t rows
         bint relevance_is_float32
         bint importance_is_float32
+    cdef cppclass KeptRow:
+        int64_t row
+        double relevance
+        double recency
+        double importance
+        double composite
+    cdef cppclass CountedCall:
+        Columns columns
+        int64_t (*count_tokens)(void* context, int64_t row) noexcept
+        void* context
+        vector[KeptRow] kept
 
 cdef extern from "order.hpp" namespace "memsel" nogil:
     cdef cppclass Ranked:
@@ -178,13 +189,17 @@ cdef class Plan:
             return True
         if not PyIndex_Check(limit):
             return False
-        integer = PyLong_AsLongLongAndOverflow(limit.__index__(), &overflow)
+        if not PyLong_CheckExact(limit):
+            limit = limit.__index__()
+        integer = PyLong_AsLongLongAndOverflow(limit, &overflow)
         self.top_k = INT64_MAX if overflow > 0 else 0 if overflow < 0 or integer < 0 else integer
         return True
 
     cdef bint read_budget(self, object limit) except -1:
         """The greatest whole number of tokens that is not > limit; False for what is not a plain number."""
+        cdef int overflow = 0
         cdef double number
+        cdef long long integer
         self.unlimited = False
         self.nothing_fits = False
         if PyFloat_CheckExact(limit) or type(limit) is NUMPY_FLOAT64:
@@ -198,10 +213,14 @@ cdef class Plan:
             limit = int(floor(number))
         elif not PyIndex_Check(limit):
             return False
-        else:
+        elif not PyLong_CheckExact(limit):
             limit = limit.__index__()
-        if limit < 0:
+        integer = PyLong_AsLongLongAndOverflow(limit, &overflow)
+        if overflow < 0 or (overflow == 0 and integer < 0):
             self.nothing_fits = True
+        elif overflow == 0:
+            self.budget_high = 0
+            self.budget_low = <uint64_t>integer
         elif limit >> 126:
             self.unlimited = True
         else:
@@ -210,14 +229,16 @@ cdef class Plan:
         return True
 
 
-def plan(config, now, bint stops_at_overflow, bint from_access=False, bint has_tokens=True):
-    """A config and a clock as C numbers, or None where they are not plain numbers that are enough for that.
+def plan(config, now, bint has_tokens=True):
+    """A config and a clock as C numbers, or None where they are not plain enough for that.
 
-    ``config``: an object with the attributes of SelectionConfig. A half-life of 0 gives None too: the caller knows when
-    dividing by it is an error.
+    ``config``: an object with the attributes of SelectionConfig; the ones that only memsel has may be missing. A
+    half-life of 0 and words that are none of the allowed ones give None too: the caller knows when they are errors.
     """
     cdef Plan made = Plan.__new__(Plan)
     cdef double half_life
+    cdef object overflow = getattr(config, "overflow", "skip")
+    cdef object recency_from = getattr(config, "recency_from", "created")
     if not (
         plain_number(config.relevance_weight, &made.scoring.relevance_weight)
         and plain_number(config.recency_weight, &made.scoring.recency_weight)
@@ -226,19 +247,20 @@ def plan(config, now, bint stops_at_overflow, bint from_access=False, bint has_t
         and plain_number(config.min_composite_score, &made.min_score)
         and plain_number(now, &made.scoring.now)
         and made.read_top_k(config.top_k)
+        and half_life != 0.0
     ):
-        return None
-    if half_life == 0.0:
         return None
     if has_tokens:
         if not made.read_budget(config.token_budget):
             return None
     else:
         made.unlimited = True
+    made.stops_at_overflow = overflow == "stop"
+    made.from_access = recency_from == "accessed"
+    if not (made.stops_at_overflow or overflow == "skip") or not (made.from_access or recency_from == "created"):
+        return None
     made.scoring.minus_lambda = -(LN2 / half_life)
     made.scoring.clamp_future = getattr(config, "clamp_future", False)
-    made.stops_at_overflow = stops_at_overflow
-    made.from_access = from_access
     return made
 
 
@@ -378,44 +400,51 @@ cdef inline bint fits(const Budget* budget, uint64_t tokens) noexcept nogil:
 
 cdef inline void spend(Budget* budget, uint64_t tokens) noexcept nogil:
     """Take tokens that fit off what is left."""
+    if budget.unlimited:
+        return
     if tokens > budget.left_low:
         budget.left_high -= 1
     budget.left_low -= tokens
-
-
-cdef inline bint has_room(const Budget* budget, uint64_t fewest) noexcept nogil:
-    return fits(budget, fewest)
 
 
 class OverflowAt(Exception):
     """A finite exponent has an infinite exponential; ``args[0]`` is the row."""
 
 
-def select_counted(capsule, Plan settings not None, count_tokens):
-    """Rank and pack rows whose tokens are counted when they are reached.
+cdef KeptRow kept_row(const Scoring* scoring, const Columns* columns, const Ranked& ranked) noexcept nogil:
+    """A ranked row with all its scores."""
+    cdef KeptRow kept
+    kept.row = ranked.row
+    kept.relevance = relevance_at(columns, ranked.row)
+    kept.importance = importance_at(columns, ranked.row)
+    kept.composite = ranked.score
+    recency_of(scoring, columns.timestamp[ranked.row], &kept.recency)
+    return kept
 
-    ``capsule``: the columns, named memsel.Columns, kept alive by the caller. ``count_tokens``: row -> tokens, 1 or more.
-    Returns a list of (row, relevance, recency, importance, composite), best first.
+
+def select_counted(capsule, Plan settings not None):
+    """Rank and pack rows whose tokens are counted when they are reached; what is kept goes into the call, best first.
+
+    ``capsule``: the call, named memsel.CountedCall, kept alive by the caller. False where counting a row failed.
 
     Raises:
         OverflowAt: see there.
     """
-    cdef const Columns* columns = <const Columns*>PyCapsule_GetPointer(capsule, b"memsel.Columns")
+    cdef CountedCall* call = <CountedCall*>PyCapsule_GetPointer(capsule, b"memsel.CountedCall")
+    cdef const Columns* columns = &call.columns
     cdef BestRows best
-    cdef Admission admission
+    cdef Admission admission = everything(min(settings.top_k, columns.rows))
     cdef Budget budget
     cdef const vector[Ranked]* ranked
-    cdef int64_t row, overflowed
-    cdef uint64_t tokens
+    cdef int64_t overflowed, tokens
     cdef size_t i
-    cdef double recency
-    cdef list kept = []
 
+    call.kept.clear()
+    call.kept.reserve(<size_t>min(admission.capacity, <int64_t>64))
     budget.unlimited = settings.unlimited
     budget.nothing_fits = settings.nothing_fits
     budget.left_high = settings.budget_high
     budget.left_low = settings.budget_low
-    admission = everything(min(settings.top_k, columns.rows))
     if not budget.unlimited:
         admission.capacity = min(admission.capacity, <int64_t>FIRST_CAPACITY)
     while True:
@@ -428,20 +457,19 @@ def select_counted(capsule, Plan settings not None, count_tokens):
             raise OverflowAt(overflowed)
         ranked = &best.finish()
         for i in range(ranked.size()):
-            if <int64_t>len(kept) >= settings.top_k or not has_room(&budget, 1):
-                return kept
-            row = ranked[0][i].row
-            tokens = min(count_tokens(row), INT64_MAX)
-            if fits(&budget, tokens):
-                if not budget.unlimited:
-                    spend(&budget, tokens)
-                recency_of(&settings.scoring, columns.timestamp[row], &recency)
-                kept.append((row, relevance_at(columns, row), recency, importance_at(columns, row),
-                             ranked[0][i].score))
+            # Every row costs at least one token.
+            if <int64_t>call.kept.size() >= settings.top_k or not fits(&budget, 1):
+                return True
+            tokens = call.count_tokens(call.context, ranked[0][i].row)
+            if tokens < 0:
+                return False
+            if fits(&budget, <uint64_t>tokens):
+                spend(&budget, <uint64_t>tokens)
+                call.kept.push_back(kept_row(&settings.scoring, columns, ranked[0][i]))
             elif settings.stops_at_overflow:
-                return kept
-        if <int64_t>ranked.size() < admission.capacity or <int64_t>len(kept) >= settings.top_k:
-            return kept
+                return True
+        if <int64_t>ranked.size() < admission.capacity or <int64_t>call.kept.size() >= settings.top_k:
+            return True
         admission.only_behind = True
         admission.last_score = ranked.back().score
         admission.last_row = ranked.back().row
@@ -457,7 +485,8 @@ def score_all(capsule, Plan settings not None):
     Raises:
         OverflowAt: see there.
     """
-    cdef const Columns* columns = <const Columns*>PyCapsule_GetPointer(capsule, b"memsel.Columns")
+    cdef CountedCall* call = <CountedCall*>PyCapsule_GetPointer(capsule, b"memsel.CountedCall")
+    cdef const Columns* columns = &call.columns
     cdef BestRows best
     cdef Admission admission = everything(columns.rows)
     cdef const vector[Ranked]* ranked

@@ -34,15 +34,29 @@ cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(PyObject*)
     Py_ssize_t PyDict_Size(object) except -1
 
-cdef extern from "columns.hpp" namespace "memsel" nogil:
-    cdef cppclass Columns:
-        int64_t rows
-    cdef cppclass GatheredColumns:
+cdef extern from "columns.hpp" namespace "memsel":
+    cdef cppclass KeptRow:
+        int64_t row
+        double relevance
+        double recency
+        double importance
+        double composite
+    cdef cppclass CountedCall:
+        int64_t (*count_tokens)(void* context, int64_t row) noexcept
+        void* context
+        vector[KeptRow] kept
         void allocate(size_t) except +
         double* relevance()
         double* timestamp()
         double* importance()
-        Columns columns()
+
+cdef extern from "hash_filter.hpp" namespace "memsel" nogil:
+    cdef cppclass HashFilter:
+        void start(size_t members) except +
+        void stop()
+        bint is_on()
+        void add(uint64_t hash)
+        bint certainly_lacks(uint64_t hash)
 
 cdef extern from "prefetch.hpp" namespace "memsel" nogil:
     void prefetch(const void*)
@@ -64,6 +78,9 @@ cdef enum:
 cdef enum:
     EXACT_INTEGERS = 9007199254740992  # 2**53: integers up to here are float64 values, exactly
     PREFETCH_ROWS = 12                 # rows ahead whose headers are fetched
+    SEARCH_ITEMS = 3                   # items of the scores looked at before they are probed
+    PATIENCE = 64                      # rows whose id may be out of order before the looking stops
+    CALLING_FLAGS = 0x3FF              # the flags of a code object that say how it runs, less those of its compilation
 
 
 cdef inline bint as_float64(object value, double* out):
@@ -266,23 +283,28 @@ cdef class PackedEntry:
         return self._importance * self._decay_factor
 
     def __getstate__(self):
-        state = {name: getattr(self, name) for name in STORED}
-        state.update(getattr(self, "__dict__", ()))
-        return state
+        return stored_state(self, STORED)
 
     def __setstate__(self, state):
         for name, value in state.items():
             setattr(self, name, value)
 
 
+cdef dict stored_state(self, tuple names):
+    """The named attributes and whatever else was set on an object, as ``vars`` of a plain dataclass would be."""
+    state = {name: getattr(self, name) for name in names}
+    state.update(getattr(self, "__dict__", ()))
+    return state
+
+
 # In the order of the dataclass's fields, which is the order of a pickled state.
-STORED = (
+cdef tuple STORED = (
     "content", "timestamp", "memory_type", "importance", "access_count", "tags", "metadata", "embedding",
     "last_access", "decay_factor", "original_importance",
 )
 # What a gather takes from C instead of asking for it; a class that replaces one of these is asked.
 cdef tuple MIRRORED = (
-    "id", "timestamp", "effective_importance", "metadata", "importance", "decay_factor", "last_access",
+    "content", "id", "timestamp", "effective_importance", "metadata", "importance", "decay_factor", "last_access",
     "__getattribute__",
 )
 cdef tuple MIRRORS = tuple(getattr(PackedEntry, name) for name in MIRRORED)
@@ -318,40 +340,151 @@ class EntriesChanged(Exception):
     """The list of entries was edited while it was being selected from."""
 
 
-cdef class Gathered:
-    """The columns of one call, in the order of the entries; ``columns`` is the capsule that the kernel reads."""
+cdef class PackedScores:
+    """An entry and its four scores, made into Python floats when they are first asked for."""
 
-    cdef GatheredColumns store
-    cdef Columns view
-    cdef list entries
-    cdef vector[PyObject*] items   # the entries that were read, to compare with and never to use
+    cdef KeptRow packed
+    cdef object _entry
+    cdef object _relevance
+    cdef object _recency
+    cdef object _importance
+    cdef object _composite
 
     @property
-    def columns(self):
-        """A capsule named memsel.Columns, valid while this object lives."""
-        return PyCapsule_New(&self.view, b"memsel.Columns", NULL)
+    def entry(self):
+        """The entry that was scored."""
+        return self._entry
 
-    cpdef entry(self, Py_ssize_t row):
+    @entry.setter
+    def entry(self, value):
+        self._entry = value
+
+    @property
+    def relevance_score(self):
+        """The similarity that the caller gave, or 0.5."""
+        if self._relevance is NOT_MADE:
+            self._relevance = self.packed.relevance
+        return self._relevance
+
+    @relevance_score.setter
+    def relevance_score(self, value):
+        self._relevance = value
+
+    @property
+    def recency_score(self):
+        """``exp(-(ln 2 / half_life) * age)``."""
+        if self._recency is NOT_MADE:
+            self._recency = self.packed.recency
+        return self._recency
+
+    @recency_score.setter
+    def recency_score(self, value):
+        self._recency = value
+
+    @property
+    def importance_score(self):
+        """The entry's importance after decay."""
+        if self._importance is NOT_MADE:
+            self._importance = self.packed.importance
+        return self._importance
+
+    @importance_score.setter
+    def importance_score(self, value):
+        self._importance = value
+
+    @property
+    def composite_score(self):
+        """The weighted sum of the three."""
+        if self._composite is NOT_MADE:
+            self._composite = self.packed.composite
+        return self._composite
+
+    @composite_score.setter
+    def composite_score(self, value):
+        self._composite = value
+
+    def __getstate__(self):
+        return stored_state(self, STORED_SCORES)
+
+    def __setstate__(self, state):
+        for name, value in state.items():
+            setattr(self, name, value)
+
+
+cdef tuple STORED_SCORES = ("entry", "relevance_score", "recency_score", "importance_score", "composite_score")
+cdef object NOT_MADE = object()
+
+
+cdef class Gathered:
+    """One call's entries as columns; ``call`` is the capsule that the kernel reads and writes."""
+
+    cdef CountedCall state
+    cdef list entries
+    cdef object counter
+    cdef vector[PyObject*] items   # the entries that were read, to compare with and never to use
+    cdef PyTypeObject* packed_type # the class whose entries were last read from C
+    cdef object error              # what counting a row's tokens raised
+
+    @property
+    def call(self):
+        """A capsule named memsel.CountedCall, valid while this object lives."""
+        return PyCapsule_New(&self.state, b"memsel.CountedCall", NULL)
+
+    def entry(self, Py_ssize_t row):
         """The entry that was read into a row.
 
         Raises:
             EntriesChanged: another one stands there by now.
         """
+        return self.entry_at(row)
+
+    cdef object entry_at(self, Py_ssize_t row):
         if row >= PyList_GET_SIZE(self.entries) or PyList_GET_ITEM(self.entries, row) != self.items[row]:
             raise EntriesChanged
         return <object>PyList_GET_ITEM(self.entries, row)
 
-    def tokens(self, Py_ssize_t row):
-        """A quarter of the characters of an entry's content as text, at least one."""
-        cdef object content = self.entry(row).content
+    cdef int64_t tokens(self, Py_ssize_t row) except -1:
+        cdef object entry = self.entry_at(row)
+        cdef object content
+        if self.counter is not None:
+            return min(self.counter(entry), MOST_TOKENS)
+        content = (<PackedEntry>entry)._content if Py_TYPE(entry) == self.packed_type else entry.content
         if not PyUnicode_CheckExact(content):
             content = str(content)
-        return max(1, PyUnicode_GET_LENGTH(content) // 4)
+            if not PyUnicode_CheckExact(content):
+                return max(1, len(content) // 4)
+        return max(<Py_ssize_t>1, PyUnicode_GET_LENGTH(content) // 4)
 
-    def scored(self, make, list kept):
-        """``make(entry, relevance, recency, importance, composite)`` for each kept (row, four scores)."""
-        return [make(self.entry(row), relevance, recency, importance, composite)
-                for row, relevance, recency, importance, composite in kept]
+    def kept(self, type make not None):
+        """The kept rows as instances of ``make``, a class on PackedScores whose constructor is passed over."""
+        cdef list made = []
+        cdef PackedScores scores
+        cdef size_t i
+        for i in range(self.state.kept.size()):
+            scores = make.__new__(make)
+            scores._entry = self.entry_at(self.state.kept[i].row)
+            scores.packed = self.state.kept[i]
+            scores._relevance = scores._recency = scores._importance = scores._composite = NOT_MADE
+            made.append(scores)
+        return made
+
+    def reraise(self):
+        """Raise what counting tokens raised, if it did."""
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
+
+
+cdef object MOST_TOKENS = (1 << 63) - 1
+
+
+cdef int64_t count_tokens(void* context, int64_t row) noexcept:
+    cdef Gathered gathered = <Gathered>context
+    try:
+        return gathered.tokens(row)
+    except BaseException as error:
+        gathered.error = error
+        return -1
 
 
 cdef class ScoreReader:
@@ -367,159 +500,236 @@ cdef class ScoreReader:
     cdef PyObject* next_key
     cdef PyObject* next_value
     cdef int patience
-    cdef vector[uint64_t] filter
-    cdef uint64_t filter_mask
+    cdef HashFilter filter
+    cdef bint filters
 
-    def __cinit__(self, scores, Py_ssize_t candidates):
-        self.scores = scores
-        self.get = None
-        self.next_key = NULL
-        self.patience = 0
-        self.filter_mask = 0
-        if not scores:
-            self.scores = None
-        elif not PyDict_CheckExact(scores):
-            self.get = scores.get
+    @staticmethod
+    cdef ScoreReader over(scores, Py_ssize_t candidates):
+        cdef ScoreReader reader = ScoreReader.__new__(ScoreReader)
+        reader.scores = scores
+        if not PyDict_CheckExact(scores):
+            reader.get = scores.get
         elif PyDict_Size(scores) * 8 < candidates:
-            self.build_filter(candidates)
+            reader.build_filter()
         else:
-            self.position = 0
-            self.patience = 64
-            self.advance()
+            reader.patience = PATIENCE
+            reader.advance()
+        return reader
 
     cdef inline void advance(self):
         if not PyDict_Next(self.scores, &self.position, &self.next_key, &self.next_value):
             self.next_key = NULL
             self.patience = 0
 
-    cdef int build_filter(self, Py_ssize_t candidates) except -1:
-        cdef uint64_t bits = 1024
-        cdef uint64_t hashed
+    cdef int build_filter(self) except -1:
         cdef Py_ssize_t position = 0
         cdef PyObject* key
         cdef PyObject* value
-        while bits < 16 * <uint64_t>PyDict_Size(self.scores):
-            bits *= 2
-        self.filter.assign(bits // 64, 0)
-        self.filter_mask = bits - 1
+        self.filter.start(PyDict_Size(self.scores))
         while PyDict_Next(self.scores, &position, &key, &value):
             if not PyUnicode_CheckExact(<object>key):
-                self.filter_mask = 0
                 return 0
-            hashed = <uint64_t>PyObject_Hash(<object>key)
-            self.filter[(hashed & self.filter_mask) >> 6] |= (<uint64_t>1) << (hashed & 63)
+            self.filter.add(<uint64_t>PyObject_Hash(<object>key))
+        self.filters = True
         return 0
 
-    cdef inline bint cannot_hold(self, Py_hash_t id_hash):
-        cdef uint64_t hashed = <uint64_t>id_hash
-        return self.filter_mask != 0 and not (
-            self.filter[(hashed & self.filter_mask) >> 6] >> (hashed & 63)
-        ) & 1
-
-    cdef int read(self, object entry_id, double* out) except -1:
+    cdef inline int read(self, PyObject* entry_id, double* out) except -1:
         """The score of an id, 0.5 where it has none."""
         cdef PyObject* found = NULL
-        cdef object value
-        cdef int tries
-        if self.scores is None:
-            # The reference looks the id up all the same, so that an unhashable one is an error.
-            if not PyUnicode_CheckExact(entry_id):
-                PyObject_Hash(entry_id)
-            out[0] = 0.5
-            return 0
-        if self.patience > 0 and PyUnicode_CheckExact(entry_id):
-            for tries in range(3):
-                if self.next_key == <PyObject*>entry_id:
-                    found = self.next_value
-                    self.patience = 64
-                    self.advance()
-                    break
-                if tries == 2 or self.next_key == NULL:
-                    self.patience -= 1
-                    break
+        if self.patience > 0:
+            if self.next_key == entry_id:
+                found = self.next_value
                 self.advance()
+            else:
+                found = self.search_ahead(entry_id)
         if found == NULL:
             if self.get is not None:
-                value = self.get(entry_id, 0.5)
-                if not as_float64(value, out):
-                    out[0] = score_as_float(value, entry_id)
+                as_score(self.get(<object>entry_id, 0.5), <object>entry_id, out)
                 return 0
-            found = PyDict_GetItemWithError(self.scores, entry_id)
+            found = PyDict_GetItemWithError(self.scores, <object>entry_id)
             if found == NULL:
                 out[0] = 0.5
                 return 0
         if PyFloat_CheckExact(<object>found):
             out[0] = PyFloat_AS_DOUBLE(<object>found)
             return 0
-        value = <object>found
-        if not as_float64(value, out):
-            out[0] = score_as_float(value, entry_id)
-        return 0
+        return as_score(<object>found, <object>entry_id, out)
+
+    cdef PyObject* search_ahead(self, PyObject* entry_id):
+        """The score of an id among the next few items of the mapping; fewer looks where that keeps failing."""
+        cdef int tries
+        cdef PyObject* found
+        for tries in range(SEARCH_ITEMS):
+            if self.next_key == NULL:
+                return NULL
+            if self.next_key == entry_id:
+                found = self.next_value
+                self.patience = PATIENCE
+                self.advance()
+                return found
+            self.advance()
+        self.patience -= 1
+        return NULL
 
 
-def gather(list entries not None, scores, bint from_access):
+cdef int as_score(object value, object entry_id, double* out) except -1:
+    if not as_float64(value, out):
+        out[0] = score_as_float(value, entry_id)
+    return 0
+
+
+cdef class ForeignReader:
+    """Reads entries of one class that is not on PackedEntry, by its public attributes.
+
+    Where the class's ``id`` and ``effective_importance`` are properties of the documented formulas, to the letter of
+    their bytecode, the attributes in the formulas are read instead, which spares two Python calls an entry.
+    """
+
+    cdef PyTypeObject* cls
+    cdef bint formulas
+
+    cdef int read(self, object entry, bint from_access, ScoreReader reader,
+                  double* relevance, double* timestamp, double* importance) except -1:
+        """0 where the entry was read, 1 where its numbers are not plain float64."""
+        cdef object entry_id, metadata, value, decay_factor
+        cdef PyObject* found
+        cdef double decay
+        if self.cls != Py_TYPE(entry):
+            self.cls = Py_TYPE(entry)
+            self.formulas = uses_formulas(<object>self.cls)
+        metadata = entry.metadata if self.formulas else None
+        if metadata is not None and PyDict_CheckExact(metadata):
+            found = PyDict_GetItemWithError(metadata, ID_KEY)
+            entry_id = NO_ID if found == NULL else <object>found
+        else:
+            entry_id = entry.id
+        if reader is not None:
+            reader.read(<PyObject*>entry_id, relevance)
+        else:
+            # The reference looks the id up all the same, so that an unhashable one is an error.
+            if not PyUnicode_CheckExact(entry_id):
+                PyObject_Hash(entry_id)
+            relevance[0] = 0.5
+        if not as_float64(entry.last_access if from_access else entry.timestamp, timestamp):
+            return 1
+        if self.formulas:
+            value = entry.importance
+            decay_factor = entry.decay_factor
+            if PyFloat_CheckExact(value) and PyFloat_CheckExact(decay_factor):
+                importance[0] = PyFloat_AS_DOUBLE(value) * PyFloat_AS_DOUBLE(decay_factor)
+                return 0
+        value = entry.effective_importance
+        return as_score(value, entry_id, importance)
+
+
+cdef tuple meaning(function):
+    """What the bytecode of a function depends on, less its docstring."""
+    code = getattr(function, "__code__", None)
+    if code is None or not code.co_consts:
+        return ()
+    return (code.co_code, code.co_names, code.co_varnames, code.co_consts[1:], code.co_freevars, code.co_argcount,
+            code.co_flags & CALLING_FLAGS)
+
+
+cdef tuple FORMULAS = ()
+
+
+def formulas_are(id_getter, importance_getter):
+    """Tell the gather the two documented formulas, as functions that the interpreter compiled, with docstrings."""
+    global FORMULAS
+    FORMULAS = (meaning(id_getter), meaning(importance_getter))
+
+
+cdef tuple KNOWN_CODES = (None, None)  # of the getters that were last found to be the formulas
+
+
+cdef bint uses_formulas(type cls):
+    """Whether a class's ``id`` and ``effective_importance`` are properties of the documented formulas."""
+    global KNOWN_CODES
+    cdef object id_property = getattr(cls, "id", None)
+    cdef object importance_property = getattr(cls, "effective_importance", None)
+    cdef object id_getter, importance_getter, id_code, importance_code
+    if type(id_property) is not property or type(importance_property) is not property:
+        return False
+    if cls.__getattribute__ is not OBJECT_GETATTRIBUTE:
+        return False
+    id_getter = id_property.fget
+    importance_getter = importance_property.fget
+    id_code = getattr(id_getter, "__code__", None)
+    importance_code = getattr(importance_getter, "__code__", None)
+    if id_code is None or importance_code is None:
+        return False
+    if id_code is not KNOWN_CODES[0] or importance_code is not KNOWN_CODES[1]:
+        if (meaning(id_getter), meaning(importance_getter)) != FORMULAS:
+            return False
+        KNOWN_CODES = (id_code, importance_code)
+    return True
+
+
+cdef object OBJECT_GETATTRIBUTE = object.__getattribute__
+
+
+def gather(list entries not None, scores, bint from_access, counter=None):
     """The columns of a list of entries, or None where the reference's arithmetic is not plain float64.
 
     ``entries``: any objects with ``id``, ``timestamp`` (or ``last_access``, with ``from_access``) and
-    ``effective_importance``. ``scores``: a mapping of ids to similarities, or None.
+    ``effective_importance``. ``scores``: a mapping of ids to similarities, or None. ``counter``: entry -> tokens, 1 or
+    more; None for a quarter of the characters of its content.
 
     Raises whatever reading an entry or a score raises.
     """
     cdef Py_ssize_t rows = PyList_GET_SIZE(entries)
     cdef Gathered gathered = Gathered.__new__(Gathered)
-    cdef ScoreReader reader = ScoreReader(scores, rows)
-    cdef bint any_scores = reader.scores is not None
+    cdef ScoreReader reader = ScoreReader.over(scores, rows) if scores else None
+    cdef ForeignReader foreign = None
+    cdef bint any_scores = reader is not None
+    cdef bint filters = any_scores and reader.filters
     cdef double* relevance
     cdef double* timestamp
     cdef double* importance
     cdef PyTypeObject* packed_type = NULL
     cdef PyTypeObject* other_type = NULL
     cdef unsigned int wanted = HAS_IMPORTANCE | HAS_ID | (HAS_ACCESSED if from_access else HAS_CREATED)
-    cdef PackedEntry packed
-    cdef object entry, value
     cdef PyObject* item
     cdef Py_ssize_t row
 
     gathered.entries = entries
-    gathered.store.allocate(rows)
+    gathered.counter = counter
+    gathered.state.allocate(rows)
+    gathered.state.count_tokens = count_tokens
+    gathered.state.context = <void*>gathered
     gathered.items.resize(rows)
-    relevance = gathered.store.relevance()
-    timestamp = gathered.store.timestamp()
-    importance = gathered.store.importance()
+    relevance = gathered.state.relevance()
+    timestamp = gathered.state.timestamp()
+    importance = gathered.state.importance()
 
     for row in range(rows):
+        # Reading a foreign entry runs Python code, which may edit the list.
         if PyList_GET_SIZE(entries) != rows:
             return None
         if row + PREFETCH_ROWS < rows:
             prefetch(<char*>PyList_GET_ITEM(entries, row + PREFETCH_ROWS) + 32)
         item = PyList_GET_ITEM(entries, row)
         gathered.items[row] = item
-        if Py_TYPE(<object>item) != packed_type:
-            if Py_TYPE(<object>item) != other_type:
-                if reads_from_c(<type>Py_TYPE(<object>item)):
-                    packed_type = Py_TYPE(<object>item)
-                else:
-                    other_type = Py_TYPE(<object>item)
+        if Py_TYPE(<object>item) != packed_type and Py_TYPE(<object>item) != other_type:
+            if reads_from_c(<type>Py_TYPE(<object>item)):
+                packed_type = Py_TYPE(<object>item)
+            else:
+                other_type = Py_TYPE(<object>item)
         if Py_TYPE(<object>item) == packed_type:
-            packed = <PackedEntry>item
-            if packed.known & EXPOSED:
-                packed.pack_id()
-            if packed.known & wanted == wanted:
-                timestamp[row] = packed.accessed_s if from_access else packed.created_s
-                importance[row] = packed.effective
-                if not any_scores or reader.cannot_hold(packed.id_hash):
+            if (<PackedEntry>item).known & EXPOSED:
+                (<PackedEntry>item).pack_id()
+            if (<PackedEntry>item).known & wanted == wanted:
+                timestamp[row] = (<PackedEntry>item).accessed_s if from_access else (<PackedEntry>item).created_s
+                importance[row] = (<PackedEntry>item).effective
+                if not any_scores or (filters and reader.filter.certainly_lacks(<uint64_t>(<PackedEntry>item).id_hash)):
                     relevance[row] = 0.5
                 else:
-                    reader.read(packed.id_text, &relevance[row])
+                    reader.read(<PyObject*>(<PackedEntry>item).id_text, &relevance[row])
                 continue
-        entry = <object>item
-        value = entry.id
-        reader.read(value, &relevance[row])
-        value = entry.last_access if from_access else entry.timestamp
-        if not as_float64(value, &timestamp[row]):
+        if foreign is None:
+            foreign = ForeignReader.__new__(ForeignReader)
+        if foreign.read(<object>item, from_access, reader, &relevance[row], &timestamp[row], &importance[row]):
             return None
-        value = entry.effective_importance
-        if not as_float64(value, &importance[row]):
-            importance[row] = score_as_float(value, getattr(entry, "id", None))
-    gathered.view = gathered.store.columns()
+    gathered.packed_type = packed_type
     return gathered

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from ._gather import PackedEntry
+from ._gather import PackedEntry, formulas_are
 
 __all__ = ["MemoryEntry", "MemoryPriority", "MemoryType"]
 
@@ -298,3 +298,17 @@ def _copied(value: Any) -> Any:
 for _name in ("importance", "access_count", "embedding", "decay_factor", "original_importance"):
     delattr(MemoryEntry, _name)
 del _name
+
+
+def _id(self: Any) -> Any:
+    """The documented formula of an entry's id."""
+    return self.metadata.get("id", "unknown")
+
+
+def _effective_importance(self: Any) -> Any:
+    """The documented formula of an entry's importance after decay."""
+    return self.importance * self.decay_factor
+
+
+# Entries of other classes with these very properties (zerda's, and copies of it) need not be asked by Python calls.
+formulas_are(_id, _effective_importance)

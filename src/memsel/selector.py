@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -39,7 +40,7 @@ class Outcome(IntEnum):
 
 
 @dataclass
-class ScoredMemory:
+class ScoredMemory(_gather.PackedScores):
     """A chosen entry and its scores, as Python floats."""
 
     entry: MemoryEntry
@@ -58,6 +59,11 @@ class ScoredMemory:
             "importance": round(self.importance_score, 4),
             "composite": round(self.composite_score, 4),
         }
+
+
+for _name in ("relevance_score", "recency_score", "importance_score", "composite_score"):
+    delattr(ScoredMemory, _name)  # the dataclass left its defaults there, and they would hide the packed attributes
+del _name
 
 
 @dataclass
@@ -116,18 +122,18 @@ class MemorySelector:
         if not entries:
             return []
         now = time.time() if now is None else now
-        settings = self._settings(now)
-        if settings is not None:
-            gathered = _gathered(entries, similarity_scores, settings.from_access)
-            if gathered is not None:
-                try:
-                    kept = _core.select_counted(gathered.columns, settings, self._counter_of_rows(gathered))
-                    return gathered.scored(ScoredMemory, kept)
-                except _core.OverflowAt as overflow:
-                    raise _overflow_error(gathered.entry(overflow.args[0]), settings.from_access) from None
-                except _gather.EntriesChanged:
-                    # Another thread edited the list meanwhile; a copy of our own cannot change.
-                    return self.select(query, list(entries), similarity_scores, now=now)
+        packed = self._packed(entries, similarity_scores, now)
+        if packed is not None:
+            settings, gathered = packed
+            try:
+                if _core.select_counted(gathered.call, settings):
+                    return gathered.kept(ScoredMemory)
+                gathered.reraise()
+            except _core.OverflowAt as overflow:
+                raise _overflow_error(gathered.entry(overflow.args[0]), settings.from_access) from None
+            except _gather.EntriesChanged:
+                # Another thread edited the list meanwhile; a copy of our own cannot change.
+                return self.select(query, list(entries), similarity_scores, now=now)
         return self._apply_token_budget(self._scored(entries, similarity_scores, now))
 
     def select_entries(
@@ -226,25 +232,31 @@ class MemorySelector:
     def _packs_itself(self) -> bool:
         return type(self)._apply_token_budget is _OWN[2] and "_apply_token_budget" not in self.__dict__
 
-    def _settings(self, now: float) -> _core.Plan | None:
-        """The kernel's settings, or None where only the methods give the reference's answer."""
-        config = self.config
-        stops, from_access = check_words(config)
+    def _packed(
+        self, entries: list[Any], scores: Any, now: float
+    ) -> tuple[_core.Plan, _gather.Gathered] | None:
+        """The call as C numbers, or None where the methods have to answer, or to raise what the reference raises."""
         cls = type(self)
-        if (
+        if not (
             cls._recency_score is _OWN[0]
             and cls._token_estimate is _OWN[1]
             and cls._apply_token_budget is _OWN[2]
             and (len(self.__dict__) == 1 or _OVERRIDABLE.isdisjoint(self.__dict__))
         ):
-            return _core.plan(config, now, stops, from_access)
-        return None
-
-    def _counter_of_rows(self, gathered: _gather.Gathered) -> Callable[[int], int]:
-        counter = getattr(self.config, "token_counter", None)
-        if counter is None:
-            return gathered.tokens
-        return lambda row: _counted(counter, gathered.entry(row))
+            return None
+        config = self.config
+        settings = _core.plan(config, now)
+        if settings is None:
+            return None
+        counter = getattr(config, "token_counter", None)
+        if counter is not None:
+            counter = partial(_counted, counter)
+        try:
+            gathered = _gather.gather(entries, scores, settings.from_access, counter)
+        except Exception:
+            # Which entry raises first, and what, is the reference's to say: it scores as it goes.
+            return None
+        return None if gathered is None else (settings, gathered)
 
     def _rows(self, entries: Iterable[MemoryEntry], scores: Any, now: float) -> Iterator[ScoredMemory]:
         """Every entry with its scores, in input order, by the methods."""
@@ -273,11 +285,11 @@ class MemorySelector:
         self, entries: list[MemoryEntry], scores: Any, now: float
     ) -> tuple[list[AuditedMemory], list[AuditedMemory]]:
         """Every entry with its scores in input order, outcome BELOW_MIN_SCORE; and those that reach the minimum, in order."""
-        settings = self._settings(now)
-        gathered = None if settings is None else _gathered(entries, scores, settings.from_access)
-        if settings is not None and gathered is not None:
+        packed = self._packed(entries, scores, now)
+        if packed is not None:
+            settings, gathered = packed
             try:
-                columns, order = _core.score_all(gathered.columns, settings)
+                columns, order = _core.score_all(gathered.call, settings)
             except _core.OverflowAt as overflow:
                 raise _overflow_error(entries[overflow.args[0]], settings.from_access) from None
             audited = [
@@ -332,15 +344,6 @@ def _listed(candidates: Any) -> list[Any]:
     if not isinstance(candidates, np.ndarray) and not candidates:
         return []
     return list(candidates)
-
-
-def _gathered(entries: list[Any], scores: Any, from_access: bool) -> _gather.Gathered | None:
-    """The columns of the entries, or None where the methods have to answer, or to raise what the reference raises."""
-    try:
-        return _gather.gather(entries, scores or None, from_access)
-    except Exception:
-        # Which entry raises first, and what, is the reference's to say: it scores as it goes.
-        return None
 
 
 def _counted(counter: Any, entry: MemoryEntry) -> int:
