@@ -77,8 +77,8 @@ cdef enum:
 
 cdef enum:
     EXACT_INTEGERS = 9007199254740992  # 2**53: integers up to here are float64 values, exactly
-    PREFETCH_ROWS = 12                 # rows ahead whose headers are fetched
-    SEARCH_ITEMS = 3                   # items of the scores looked at before they are probed
+    HEADERS_AHEAD = 32                 # rows ahead whose headers are fetched
+    IDS_AHEAD = 20                     # rows ahead, fewer than that, whose ids are fetched
     PATIENCE = 64                      # rows whose id may be out of order before the looking stops
     CALLING_FLAGS = 0x3FF              # the flags of a code object that say how it runs, less those of its compilation
 
@@ -111,7 +111,8 @@ cdef inline bint as_float64(object value, double* out):
 cdef class PackedEntry:
     """Attributes of an entry, as the objects given and as the numbers that a selection reads."""
 
-    # What a gather reads stands first, next to the object's header, so that it shares its cache line.
+    # What a gather reads stands first, next to the object's header. There are no cdef methods, so that no table of them
+    # stands in between.
     cdef unsigned int known
     cdef double created_s
     cdef double effective
@@ -129,34 +130,6 @@ cdef class PackedEntry:
     cdef object _tags
     cdef object _embedding
     cdef object _original_importance
-
-    cdef void pack_importance(self):
-        cdef double importance, decay_factor
-        self.known &= ~<unsigned int>HAS_IMPORTANCE
-        if as_float64(self._importance, &importance) and as_float64(self._decay_factor, &decay_factor):
-            self.effective = importance * decay_factor
-            if self.effective == 0.0 and not PyFloat_Check(self._importance) and not PyFloat_Check(self._decay_factor):
-                self.effective = 0.0  # integers know no -0.0
-            self.known |= HAS_IMPORTANCE
-
-    cdef int pack_id(self) except -1:
-        """Read the id from the metadata dict; forget that it was exposed if nobody else holds the dict."""
-        cdef PyObject* found
-        cdef object text
-        self.known &= ~<unsigned int>HAS_ID
-        if not PyDict_CheckExact(self._metadata):
-            return 0
-        found = PyDict_GetItemWithError(self._metadata, ID_KEY)
-        text = NO_ID if found == NULL else <object>found
-        if not PyUnicode_CheckExact(text):
-            return 0
-        if self.id_text is not text:
-            self.id_text = text
-            self.id_hash = PyObject_Hash(text)
-        self.known |= HAS_ID
-        if Py_REFCNT(<PyObject*>self._metadata) == 1:
-            self.known &= ~<unsigned int>EXPOSED
-        return 0
 
     @property
     def content(self):
@@ -197,7 +170,7 @@ cdef class PackedEntry:
     @importance.setter
     def importance(self, value):
         self._importance = value
-        self.pack_importance()
+        pack_importance(self)
 
     @property
     def access_count(self):
@@ -258,7 +231,7 @@ cdef class PackedEntry:
     @decay_factor.setter
     def decay_factor(self, value):
         self._decay_factor = value
-        self.pack_importance()
+        pack_importance(self)
 
     @property
     def original_importance(self):
@@ -288,6 +261,36 @@ cdef class PackedEntry:
     def __setstate__(self, state):
         for name, value in state.items():
             setattr(self, name, value)
+
+
+cdef void pack_importance(PackedEntry self):
+    cdef double importance, decay_factor
+    self.known &= ~<unsigned int>HAS_IMPORTANCE
+    if as_float64(self._importance, &importance) and as_float64(self._decay_factor, &decay_factor):
+        self.effective = importance * decay_factor
+        if self.effective == 0.0 and not PyFloat_Check(self._importance) and not PyFloat_Check(self._decay_factor):
+            self.effective = 0.0  # integers know no -0.0
+        self.known |= HAS_IMPORTANCE
+
+
+cdef int pack_id(PackedEntry self) except -1:
+    """Read the id from the metadata dict; forget that it was exposed if nobody else holds the dict."""
+    cdef PyObject* found
+    cdef object text
+    self.known &= ~<unsigned int>HAS_ID
+    if not PyDict_CheckExact(self._metadata):
+        return 0
+    found = PyDict_GetItemWithError(self._metadata, ID_KEY)
+    text = NO_ID if found == NULL else <object>found
+    if not PyUnicode_CheckExact(text):
+        return 0
+    if self.id_text is not text:
+        self.id_text = text
+        self.id_hash = PyObject_Hash(text)
+    self.known |= HAS_ID
+    if Py_REFCNT(<PyObject*>self._metadata) == 1:
+        self.known &= ~<unsigned int>EXPOSED
+    return 0
 
 
 cdef dict stored_state(self, tuple names):
@@ -488,24 +491,26 @@ cdef int64_t count_tokens(void* context, int64_t row) noexcept:
 
 
 cdef class ScoreReader:
-    """Looks up the scores of one call: first in the order of the mapping, then by key.
+    """Looks up the scores of one call: among the next items of the mapping first, then by key.
 
-    Callers often build the mapping in the order of the candidates, so the next unread item is looked at before the
-    mapping is probed. With few scores for many candidates a bit filter over the keys' hashes spares most probes.
+    Callers often build the mapping in the order of the candidates, so the next few items wait in a ring, read before
+    they are needed. With few scores for many candidates a bit filter over the keys' hashes spares most look-ups.
     """
 
     cdef object scores
-    cdef object get
-    cdef Py_ssize_t position
-    cdef PyObject* next_key
-    cdef PyObject* next_value
-    cdef int patience
+    cdef object get                # of a mapping that is no plain dict
     cdef HashFilter filter
     cdef bint filters
+    cdef int patience              # > 0 while the ring is of use
+    cdef Py_ssize_t position       # of PyDict_Next, behind the ring
+    cdef unsigned int head
+    cdef PyObject* ring_keys[8]    # compared by identity and never followed; NULL where there is nothing
+    cdef double ring_scores[8]
 
     @staticmethod
     cdef ScoreReader over(scores, Py_ssize_t candidates):
         cdef ScoreReader reader = ScoreReader.__new__(ScoreReader)
+        cdef unsigned int slot
         reader.scores = scores
         if not PyDict_CheckExact(scores):
             reader.get = scores.get
@@ -513,13 +518,9 @@ cdef class ScoreReader:
             reader.build_filter()
         else:
             reader.patience = PATIENCE
-            reader.advance()
+            for slot in range(8):
+                reader.refill(slot)
         return reader
-
-    cdef inline void advance(self):
-        if not PyDict_Next(self.scores, &self.position, &self.next_key, &self.next_value):
-            self.next_key = NULL
-            self.patience = 0
 
     cdef int build_filter(self) except -1:
         cdef Py_ssize_t position = 0
@@ -533,43 +534,54 @@ cdef class ScoreReader:
         self.filters = True
         return 0
 
+    cdef inline void refill(self, unsigned int slot):
+        cdef PyObject* key
+        cdef PyObject* value
+        self.ring_keys[slot] = NULL
+        if PyDict_Next(self.scores, &self.position, &key, &value) and PyFloat_CheckExact(<object>value):
+            self.ring_keys[slot] = key
+            self.ring_scores[slot] = PyFloat_AS_DOUBLE(<object>value)
+
     cdef inline int read(self, PyObject* entry_id, double* out) except -1:
         """The score of an id, 0.5 where it has none."""
-        cdef PyObject* found = NULL
+        cdef unsigned int slot = self.head & 7
         if self.patience > 0:
-            if self.next_key == entry_id:
-                found = self.next_value
-                self.advance()
-            else:
-                found = self.search_ahead(entry_id)
+            if self.ring_keys[slot] == entry_id:
+                out[0] = self.ring_scores[slot]
+                self.refill(slot)
+                self.head += 1
+                return 0
+            if self.found_ahead(entry_id, out):
+                return 0
+        return self.look_up(<object>entry_id, out)
+
+    cdef bint found_ahead(self, PyObject* entry_id, double* out):
+        """Whether an id is in the ring behind its head; the items before it are then done with."""
+        cdef unsigned int ahead, slot
+        for ahead in range(1, 8):
+            slot = (self.head + ahead) & 7
+            if self.ring_keys[slot] == entry_id:
+                out[0] = self.ring_scores[slot]
+                for slot in range(self.head, self.head + ahead + 1):
+                    self.refill(slot & 7)
+                self.head += ahead + 1
+                self.patience = PATIENCE
+                return True
+        self.patience -= 1
+        return False
+
+    cdef int look_up(self, object entry_id, double* out) except -1:
+        cdef PyObject* found
+        if self.get is not None:
+            return as_score(self.get(entry_id, 0.5), entry_id, out)
+        found = PyDict_GetItemWithError(self.scores, entry_id)
         if found == NULL:
-            if self.get is not None:
-                as_score(self.get(<object>entry_id, 0.5), <object>entry_id, out)
-                return 0
-            found = PyDict_GetItemWithError(self.scores, <object>entry_id)
-            if found == NULL:
-                out[0] = 0.5
-                return 0
+            out[0] = 0.5
+            return 0
         if PyFloat_CheckExact(<object>found):
             out[0] = PyFloat_AS_DOUBLE(<object>found)
             return 0
-        return as_score(<object>found, <object>entry_id, out)
-
-    cdef PyObject* search_ahead(self, PyObject* entry_id):
-        """The score of an id among the next few items of the mapping; fewer looks where that keeps failing."""
-        cdef int tries
-        cdef PyObject* found
-        for tries in range(SEARCH_ITEMS):
-            if self.next_key == NULL:
-                return NULL
-            if self.next_key == entry_id:
-                found = self.next_value
-                self.patience = PATIENCE
-                self.advance()
-                return found
-            self.advance()
-        self.patience -= 1
-        return NULL
+        return as_score(<object>found, entry_id, out)
 
 
 cdef int as_score(object value, object entry_id, double* out) except -1:
@@ -604,7 +616,9 @@ cdef class ForeignReader:
         else:
             entry_id = entry.id
         if reader is not None:
-            reader.read(<PyObject*>entry_id, relevance)
+            # Python code ran and may have edited the mapping, so what waits in the ring is not to be trusted.
+            reader.patience = 0
+            reader.look_up(entry_id, relevance)
         else:
             # The reference looks the id up all the same, so that an unhashable one is an error.
             if not PyUnicode_CheckExact(entry_id):
@@ -684,6 +698,7 @@ def gather(list entries not None, scores, bint from_access, counter=None):
     cdef ForeignReader foreign = None
     cdef bint any_scores = reader is not None
     cdef bint filters = any_scores and reader.filters
+    cdef bint probes = any_scores and not filters
     cdef double* relevance
     cdef double* timestamp
     cdef double* importance
@@ -691,6 +706,7 @@ def gather(list entries not None, scores, bint from_access, counter=None):
     cdef PyTypeObject* other_type = NULL
     cdef unsigned int wanted = HAS_IMPORTANCE | HAS_ID | (HAS_ACCESSED if from_access else HAS_CREATED)
     cdef PyObject* item
+    cdef PyObject* ahead
     cdef Py_ssize_t row
 
     gathered.entries = entries
@@ -707,8 +723,16 @@ def gather(list entries not None, scores, bint from_access, counter=None):
         # Reading a foreign entry runs Python code, which may edit the list.
         if PyList_GET_SIZE(entries) != rows:
             return None
-        if row + PREFETCH_ROWS < rows:
-            prefetch(<char*>PyList_GET_ITEM(entries, row + PREFETCH_ROWS) + 32)
+        if row + HEADERS_AHEAD < rows:
+            # Headers lie across two cache lines more often than not.
+            ahead = PyList_GET_ITEM(entries, row + HEADERS_AHEAD)
+            prefetch(ahead)
+            prefetch(<char*>ahead + 48)
+            if probes:
+                # Looking a score up reads the hash in the id itself.
+                ahead = PyList_GET_ITEM(entries, row + IDS_AHEAD)
+                if Py_TYPE(<object>ahead) == packed_type:
+                    prefetch(<char*>(<PyObject*>(<PackedEntry>ahead).id_text) + 24)
         item = PyList_GET_ITEM(entries, row)
         gathered.items[row] = item
         if Py_TYPE(<object>item) != packed_type and Py_TYPE(<object>item) != other_type:
@@ -718,7 +742,7 @@ def gather(list entries not None, scores, bint from_access, counter=None):
                 other_type = Py_TYPE(<object>item)
         if Py_TYPE(<object>item) == packed_type:
             if (<PackedEntry>item).known & EXPOSED:
-                (<PackedEntry>item).pack_id()
+                pack_id(<PackedEntry>item)
             if (<PackedEntry>item).known & wanted == wanted:
                 timestamp[row] = (<PackedEntry>item).accessed_s if from_access else (<PackedEntry>item).created_s
                 importance[row] = (<PackedEntry>item).effective
