@@ -11,9 +11,12 @@ import math
 import os
 
 cimport cython
+from cpython.buffer cimport (
+    PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer,
+)
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.math cimport HUGE_VAL, ceil, exp, floor, isfinite, isinf, isnan
-from libc.stdint cimport INT64_MAX, int64_t, uint16_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint16_t, uint64_t
 from libcpp.vector cimport vector
 
 import numpy
@@ -28,6 +31,7 @@ cdef extern from "Python.h":
 
 cdef extern from "columns.hpp" namespace "memsel":
     cdef cppclass Columns:
+        Columns()
         const void* relevance
         const double* timestamp
         const void* importance
@@ -78,6 +82,17 @@ cdef extern from "filter.hpp" namespace "memsel" nogil:
     int filter_level_count()
     const FilterLevel* filter_level(int index)
 
+cdef extern from "clock.hpp" namespace "memsel" nogil:
+    double monotonic_seconds()
+
+cdef extern from "work_queue.hpp" namespace "memsel" nogil:
+    cdef cppclass WorkQueue:
+        void start(int64_t count)
+        int64_t take()
+        void fail(int64_t number)
+        void stop()
+        int64_t first_failed()
+
 ctypedef fused relevance_t:
     double
     float
@@ -87,6 +102,9 @@ ctypedef fused importance_t:
     float
 
 cdef object NUMPY_FLOAT64 = numpy.float64
+cdef object EMPTY = numpy.empty
+cdef object INT64 = numpy.dtype(numpy.int64)
+cdef object FLOAT64 = numpy.dtype(numpy.float64)
 cdef double LN2 = math.log(2)        # as the reference computes it
 cdef double LOG2_E = 1.0 / math.log(2)
 
@@ -96,6 +114,7 @@ cdef enum:
     FIRST_CAPACITY = 256               # rows ranked before it is known how many the budget takes
     CAPACITY_GROWTH = 8
     GIL_ROWS = 2048                    # from here on the GIL is let go while rows are ranked
+    TOKEN_BLOCK_ROWS = 1024
 
 
 cdef const FilterLevel* chosen_level() except NULL:
@@ -162,17 +181,25 @@ cdef inline bint plain_number(object value, double* out) except -1:
     return False
 
 
+cdef struct Budget:
+    bint unlimited
+    bint nothing_fits        # a negative budget
+    uint64_t left_high       # whole tokens in two halves, since sums of int64 may pass 2**63
+    uint64_t left_low
+
+
+cdef struct Settings:
+    Scoring scoring
+    double min_score
+    int64_t top_k            # how many rows reach the limit; INT64_MAX = none does
+    Budget budget
+    bint stops_at_overflow
+
+
 cdef class Plan:
     """The settings of one call as C numbers."""
 
-    cdef Scoring scoring
-    cdef double min_score
-    cdef int64_t top_k            # how many rows reach the limit; INT64_MAX = none does
-    cdef bint nothing_fits        # a negative budget
-    cdef bint unlimited
-    cdef uint64_t budget_high     # the budget in whole tokens, in two halves, since sums of int64 may pass 2**63
-    cdef uint64_t budget_low
-    cdef bint stops_at_overflow
+    cdef Settings c
     cdef readonly bint from_access
 
     cdef bint read_top_k(self, object limit) except -1:
@@ -183,16 +210,16 @@ cdef class Plan:
         if PyFloat_CheckExact(limit) or type(limit) is NUMPY_FLOAT64:
             number = PyFloat_AS_DOUBLE(limit)
             if isnan(number) or number >= 9.2e18:
-                self.top_k = INT64_MAX
+                self.c.top_k = INT64_MAX
             else:
-                self.top_k = <int64_t>ceil(number) if number > 0.0 else 0
+                self.c.top_k = <int64_t>ceil(number) if number > 0.0 else 0
             return True
         if not PyIndex_Check(limit):
             return False
         if not PyLong_CheckExact(limit):
             limit = limit.__index__()
         integer = PyLong_AsLongLongAndOverflow(limit, &overflow)
-        self.top_k = INT64_MAX if overflow > 0 else 0 if overflow < 0 or integer < 0 else integer
+        self.c.top_k = INT64_MAX if overflow > 0 else 0 if overflow < 0 or integer < 0 else integer
         return True
 
     cdef bint read_budget(self, object limit) except -1:
@@ -200,15 +227,15 @@ cdef class Plan:
         cdef int overflow = 0
         cdef double number
         cdef long long integer
-        self.unlimited = False
-        self.nothing_fits = False
+        self.c.budget.unlimited = False
+        self.c.budget.nothing_fits = False
         if PyFloat_CheckExact(limit) or type(limit) is NUMPY_FLOAT64:
             number = PyFloat_AS_DOUBLE(limit)
             if isnan(number) or number == HUGE_VAL:
-                self.unlimited = True
+                self.c.budget.unlimited = True
                 return True
             if number < 0.0:
-                self.nothing_fits = True
+                self.c.budget.nothing_fits = True
                 return True
             limit = int(floor(number))
         elif not PyIndex_Check(limit):
@@ -217,15 +244,15 @@ cdef class Plan:
             limit = limit.__index__()
         integer = PyLong_AsLongLongAndOverflow(limit, &overflow)
         if overflow < 0 or (overflow == 0 and integer < 0):
-            self.nothing_fits = True
+            self.c.budget.nothing_fits = True
         elif overflow == 0:
-            self.budget_high = 0
-            self.budget_low = <uint64_t>integer
+            self.c.budget.left_high = 0
+            self.c.budget.left_low = <uint64_t>integer
         elif limit >> 126:
-            self.unlimited = True
+            self.c.budget.unlimited = True
         else:
-            self.budget_high = limit >> 64
-            self.budget_low = limit & 0xFFFFFFFFFFFFFFFF
+            self.c.budget.left_high = limit >> 64
+            self.c.budget.left_low = limit & 0xFFFFFFFFFFFFFFFF
         return True
 
 
@@ -240,12 +267,12 @@ def plan(config, now, bint has_tokens=True):
     cdef object overflow = getattr(config, "overflow", "skip")
     cdef object recency_from = getattr(config, "recency_from", "created")
     if not (
-        plain_number(config.relevance_weight, &made.scoring.relevance_weight)
-        and plain_number(config.recency_weight, &made.scoring.recency_weight)
-        and plain_number(config.importance_weight, &made.scoring.importance_weight)
+        plain_number(config.relevance_weight, &made.c.scoring.relevance_weight)
+        and plain_number(config.recency_weight, &made.c.scoring.recency_weight)
+        and plain_number(config.importance_weight, &made.c.scoring.importance_weight)
         and plain_number(config.recency_half_life_hours, &half_life)
-        and plain_number(config.min_composite_score, &made.min_score)
-        and plain_number(now, &made.scoring.now)
+        and plain_number(config.min_composite_score, &made.c.min_score)
+        and plain_number(now, &made.c.scoring.now)
         and made.read_top_k(config.top_k)
         and half_life != 0.0
     ):
@@ -254,13 +281,13 @@ def plan(config, now, bint has_tokens=True):
         if not made.read_budget(config.token_budget):
             return None
     else:
-        made.unlimited = True
-    made.stops_at_overflow = overflow == "stop"
+        made.c.budget.unlimited = True
+    made.c.stops_at_overflow = overflow == "stop"
     made.from_access = recency_from == "accessed"
-    if not (made.stops_at_overflow or overflow == "skip") or not (made.from_access or recency_from == "created"):
+    if not (made.c.stops_at_overflow or overflow == "skip") or not (made.from_access or recency_from == "created"):
         return None
-    made.scoring.minus_lambda = -(LN2 / half_life)
-    made.scoring.clamp_future = getattr(config, "clamp_future", False)
+    made.c.scoring.minus_lambda = -(LN2 / half_life)
+    made.c.scoring.clamp_future = getattr(config, "clamp_future", False)
     return made
 
 
@@ -385,13 +412,6 @@ cdef inline double importance_at(const Columns* columns, int64_t row) noexcept n
 
 # --- packing ---------------------------------------------------------------------------------------------------------
 
-cdef struct Budget:
-    bint unlimited
-    bint nothing_fits
-    uint64_t left_high
-    uint64_t left_low
-
-
 cdef inline bint fits(const Budget* budget, uint64_t tokens) noexcept nogil:
     if budget.unlimited:
         return True
@@ -407,8 +427,51 @@ cdef inline void spend(Budget* budget, uint64_t tokens) noexcept nogil:
     budget.left_low -= tokens
 
 
-class OverflowAt(Exception):
-    """A finite exponent has an infinite exponential; ``args[0]`` is the row."""
+# Where a walk along the order of rows stands.
+cdef struct Walk:
+    Admission admission
+    Budget budget
+    int64_t room            # how many more rows may be kept
+    bint stops_at_overflow
+    bint stopped            # a row did not fit, and the walk ends there
+    double last_score       # of the last row looked at
+    int64_t last_row
+
+
+cdef void start_walk(Walk* walk, const Settings* settings, int64_t rows) noexcept nogil:
+    walk.admission = everything(min(settings.top_k, rows))
+    walk.budget = settings.budget
+    walk.room = settings.top_k
+    walk.stops_at_overflow = settings.stops_at_overflow
+    walk.stopped = False
+    walk.last_score = HUGE_VAL
+    walk.last_row = -1
+    if not walk.budget.unlimited:
+        # How many rows it takes to use the budget up is not known yet.
+        walk.admission.capacity = min(walk.admission.capacity, <int64_t>FIRST_CAPACITY)
+
+
+cdef inline bint takes(Walk* walk, const Ranked& ranked, uint64_t tokens) noexcept nogil:
+    """Look at the next row in the order; whether it is kept."""
+    walk.last_score = ranked.score
+    walk.last_row = ranked.row
+    if fits(&walk.budget, tokens):
+        spend(&walk.budget, tokens)
+        walk.room -= 1
+        return True
+    walk.stopped = walk.stops_at_overflow
+    return False
+
+
+cdef bint goes_on(Walk* walk, const vector[Ranked]* ranked, int64_t rows) noexcept nogil:
+    """Whether rows behind the ranked ones are wanted and may exist; the admission is then the next pass's."""
+    if walk.room <= 0 or walk.stopped or <int64_t>ranked.size() < walk.admission.capacity:
+        return False
+    walk.admission.only_behind = True
+    walk.admission.last_score = ranked.back().score
+    walk.admission.last_row = ranked.back().row
+    walk.admission.capacity = min(walk.admission.capacity * CAPACITY_GROWTH, rows)
+    return True
 
 
 cdef KeptRow kept_row(const Scoring* scoring, const Columns* columns, const Ranked& ranked) noexcept nogil:
@@ -422,6 +485,75 @@ cdef KeptRow kept_row(const Scoring* scoring, const Columns* columns, const Rank
     return kept
 
 
+cdef int64_t pack_columns(const Settings* settings, const Columns* columns, BestRows* best, Walk* walk,
+                          vector[KeptRow]* kept) except -2 nogil:
+    """Rank and pack rows with a column of tokens, or with none; the first row whose exponent overflows, or -1.
+
+    A row that does not fit what is left never will, since what is left only shrinks. So each pass after the first admits
+    only rows that fit, and keeps at least the first it finds: there are at most top_k + 1 of them.
+    """
+    cdef const vector[Ranked]* ranked
+    cdef int64_t overflowed
+    cdef uint64_t tokens
+    cdef size_t i
+    start_walk(walk, settings, columns.rows)
+    kept.reserve(<size_t>min(walk.admission.capacity, <int64_t>64))
+    while True:
+        overflowed = rank(&settings.scoring, settings.min_score, &walk.admission, columns, best)
+        if overflowed >= 0:
+            return overflowed
+        ranked = &best.finish()
+        for i in range(ranked.size()):
+            if walk.room <= 0 or walk.stopped:
+                return -1
+            tokens = <uint64_t>columns.tokens[ranked[0][i].row] if columns.tokens != NULL else 0
+            if takes(walk, ranked[0][i], tokens):
+                kept.push_back(kept_row(&settings.scoring, columns, ranked[0][i]))
+        if not goes_on(walk, ranked, columns.rows):
+            return -1
+        if columns.tokens != NULL and not walk.stops_at_overflow and not walk.budget.unlimited:
+            if walk.budget.nothing_fits:
+                return -1
+            walk.admission.only_fitting = walk.budget.left_high == 0 and walk.budget.left_low < <uint64_t>INT64_MAX
+            walk.admission.most_tokens = <int64_t>walk.budget.left_low
+
+
+cdef enum:
+    # memsel.Outcome; tests hold the two together.
+    KEPT = 0
+    BELOW_MIN_SCORE = 1
+    OVER_BUDGET = 2
+    PAST_TOP_K = 3
+
+
+cdef void write_outcomes(const Settings* settings, const Columns* columns, const Walk* walk,
+                         const vector[KeptRow]* kept, uint8_t* outcomes) noexcept nogil:
+    """One code a row, after a walk without overflow."""
+    cdef double recency, composite
+    cdef Ranked last, this
+    cdef int64_t row
+    cdef size_t i
+    last.score = walk.last_score
+    last.row = walk.last_row
+    for row in range(columns.rows):
+        score_row(&settings.scoring, relevance_at(columns, row), columns.timestamp[row], importance_at(columns, row),
+                  &recency, &composite)
+        this.score = composite
+        this.row = row
+        if not composite >= settings.min_score:
+            outcomes[row] = BELOW_MIN_SCORE
+        elif walk.room <= 0 and before(last, this):
+            outcomes[row] = PAST_TOP_K
+        else:
+            outcomes[row] = OVER_BUDGET
+    for i in range(kept.size()):
+        outcomes[kept[0][i].row] = KEPT
+
+
+class OverflowAt(Exception):
+    """A finite exponent has an infinite exponential; ``args[0]`` is the row."""
+
+
 def select_counted(capsule, Plan settings not None):
     """Rank and pack rows whose tokens are counted when they are reached; what is kept goes into the call, best first.
 
@@ -433,47 +565,34 @@ def select_counted(capsule, Plan settings not None):
     cdef CountedCall* call = <CountedCall*>PyCapsule_GetPointer(capsule, b"memsel.CountedCall")
     cdef const Columns* columns = &call.columns
     cdef BestRows best
-    cdef Admission admission = everything(min(settings.top_k, columns.rows))
-    cdef Budget budget
+    cdef Walk walk
     cdef const vector[Ranked]* ranked
     cdef int64_t overflowed, tokens
     cdef size_t i
 
+    start_walk(&walk, &settings.c, columns.rows)
     call.kept.clear()
-    call.kept.reserve(<size_t>min(admission.capacity, <int64_t>64))
-    budget.unlimited = settings.unlimited
-    budget.nothing_fits = settings.nothing_fits
-    budget.left_high = settings.budget_high
-    budget.left_low = settings.budget_low
-    if not budget.unlimited:
-        admission.capacity = min(admission.capacity, <int64_t>FIRST_CAPACITY)
+    call.kept.reserve(<size_t>min(walk.admission.capacity, <int64_t>64))
     while True:
         if columns.rows >= GIL_ROWS:
             with nogil:
-                overflowed = rank(&settings.scoring, settings.min_score, &admission, columns, &best)
+                overflowed = rank(&settings.c.scoring, settings.c.min_score, &walk.admission, columns, &best)
         else:
-            overflowed = rank(&settings.scoring, settings.min_score, &admission, columns, &best)
+            overflowed = rank(&settings.c.scoring, settings.c.min_score, &walk.admission, columns, &best)
         if overflowed >= 0:
             raise OverflowAt(overflowed)
         ranked = &best.finish()
         for i in range(ranked.size()):
             # Every row costs at least one token.
-            if <int64_t>call.kept.size() >= settings.top_k or not fits(&budget, 1):
+            if walk.room <= 0 or walk.stopped or not fits(&walk.budget, 1):
                 return True
             tokens = call.count_tokens(call.context, ranked[0][i].row)
             if tokens < 0:
                 return False
-            if fits(&budget, <uint64_t>tokens):
-                spend(&budget, <uint64_t>tokens)
-                call.kept.push_back(kept_row(&settings.scoring, columns, ranked[0][i]))
-            elif settings.stops_at_overflow:
-                return True
-        if <int64_t>ranked.size() < admission.capacity or <int64_t>call.kept.size() >= settings.top_k:
+            if takes(&walk, ranked[0][i], <uint64_t>tokens):
+                call.kept.push_back(kept_row(&settings.c.scoring, columns, ranked[0][i]))
+        if not goes_on(&walk, ranked, columns.rows):
             return True
-        admission.only_behind = True
-        admission.last_score = ranked.back().score
-        admission.last_row = ranked.back().row
-        admission.capacity = min(admission.capacity * CAPACITY_GROWTH, columns.rows)
 
 
 def score_all(capsule, Plan settings not None):
@@ -494,13 +613,423 @@ def score_all(capsule, Plan settings not None):
     cdef double recency, composite
     cdef size_t i
     with nogil:
-        overflowed = rank(&settings.scoring, settings.min_score, &admission, columns, &best)
+        overflowed = rank(&settings.c.scoring, settings.c.min_score, &admission, columns, &best)
     if overflowed >= 0:
         raise OverflowAt(overflowed)
     scores = []
     for row in range(columns.rows):
-        score_row(&settings.scoring, relevance_at(columns, row), columns.timestamp[row], importance_at(columns, row),
-                  &recency, &composite)
+        score_row(&settings.c.scoring, relevance_at(columns, row), columns.timestamp[row],
+                  importance_at(columns, row), &recency, &composite)
         scores.append((relevance_at(columns, row), recency, importance_at(columns, row), composite))
     ranked = &best.finish()
     return scores, [ranked[0][i].row for i in range(ranked.size())]
+
+
+# --- columns from buffers --------------------------------------------------------------------------------------------
+
+cdef class Buffers:
+    """Columns over the buffers of up to four objects, which it keeps alive and locked against resizing."""
+
+    cdef Columns columns
+    cdef Py_buffer views[4]
+    cdef int held
+
+    @property
+    def rows(self):
+        return self.columns.rows
+
+    @property
+    def has_tokens(self):
+        return self.columns.tokens != NULL
+
+    def timestamp_at(self, int64_t row):
+        """The timestamp of a row that there is."""
+        return self.columns.timestamp[row]
+
+    def tokens_at(self, int64_t row):
+        """The tokens of a row that there is, where there are tokens."""
+        return self.columns.tokens[row]
+
+    def __dealloc__(self):
+        while self.held > 0:
+            self.held -= 1
+            PyBuffer_Release(&self.views[self.held])
+
+    cdef char hold(self, object column, int64_t* rows) except? 0:
+        """Hold a one-dimensional contiguous buffer; the letter of its native type, or 0 where it is something else."""
+        cdef Py_buffer* view = &self.views[self.held]
+        cdef char letter
+        if not PyObject_CheckBuffer(column):
+            return 0
+        try:
+            PyObject_GetBuffer(column, view, PyBUF_FORMAT | PyBUF_ND | PyBUF_STRIDES)
+        except (BufferError, ValueError):
+            return 0
+        self.held += 1
+        if view.ndim != 1 or view.format == NULL or view.format[0] == 0 or view.format[1] != 0:
+            return 0
+        if view.shape[0] > 1 and view.strides[0] != view.itemsize:
+            return 0
+        if <size_t>view.buf % <size_t>view.itemsize != 0:
+            return 0
+        rows[0] = view.shape[0]
+        letter = view.format[0]
+        return b"q" if letter == b"l" and view.itemsize == 8 else letter
+
+
+def buffers(relevance, timestamp, importance, tokens):
+    """The columns over four buffers, or None where one is not laid out as the kernel reads it.
+
+    The kernel reads one-dimensional contiguous native columns of one length: float64 or float32 ``relevance`` and
+    ``importance``, float64 ``timestamp``, int64 ``tokens``. ``tokens`` may be None, and so may ``relevance``, for queries
+    that bring their own.
+    """
+    cdef Buffers made = Buffers.__new__(Buffers)
+    cdef int64_t rows, others
+    cdef char letter
+    if made.hold(timestamp, &rows) != b"d":
+        return None
+    made.columns.timestamp = <const double*>made.views[0].buf
+    made.columns.rows = rows
+    letter = made.hold(importance, &others)
+    if letter != b"d" and letter != b"f" or others != rows:
+        return None
+    made.columns.importance = made.views[1].buf
+    made.columns.importance_is_float32 = letter == b"f"
+    if relevance is not None:
+        letter = made.hold(relevance, &others)
+        if letter != b"d" and letter != b"f" or others != rows:
+            return None
+        made.columns.relevance = made.views[2].buf
+        made.columns.relevance_is_float32 = letter == b"f"
+    if tokens is not None:
+        if made.hold(tokens, &others) != b"q" or others != rows:
+            return None
+        made.columns.tokens = <const int64_t*>made.views[made.held - 1].buf
+    return made
+
+
+def score_matrix(flat):
+    """A contiguous float64 or float32 buffer of q * n scores, for a Batch."""
+    cdef Buffers made = Buffers.__new__(Buffers)
+    cdef char letter = made.hold(flat, &made.columns.rows)
+    if letter != b"d" and letter != b"f":
+        raise TypeError("expected contiguous float64 or float32 scores")
+    made.columns.relevance = made.views[0].buf
+    made.columns.relevance_is_float32 = letter == b"f"
+    return made
+
+
+def negative_tokens(Buffers columns not None):
+    """The first row with a negative number of tokens, or -1."""
+    cdef const int64_t* tokens = columns.columns.tokens
+    cdef int64_t rows = columns.columns.rows
+    cdef int64_t row = -1
+    if tokens == NULL:
+        return -1
+    if rows >= GIL_ROWS:
+        with nogil:
+            row = first_negative(tokens, rows)
+    else:
+        row = first_negative(tokens, rows)
+    return row
+
+
+cdef int64_t first_negative(const int64_t* tokens, int64_t rows) noexcept nogil:
+    cdef int64_t first = 0, row, together
+    while first < rows:
+        # The sign of what is or-ed together is negative where one of them is.
+        together = 0
+        for row in range(first, min(first + TOKEN_BLOCK_ROWS, rows)):
+            together |= tokens[row]
+        if together < 0:
+            for row in range(first, rows):
+                if tokens[row] < 0:
+                    return row
+        first += TOKEN_BLOCK_ROWS
+    return -1
+
+
+cdef class Batch:
+    """Queries over columns, their settings and what they keep.
+
+    Any number of threads may be inside ``run`` at once; each query is done by one of them.
+    """
+
+    cdef list kept_alive
+    cdef vector[Columns] queries
+    cdef vector[Settings] settings       # one, or one a query
+    cdef vector[vector[KeptRow]] kept
+    cdef vector[int64_t] overflowed      # the row whose exponent overflows, or -1
+    cdef const double* sparse_scores     # where scores are sparse: the three arrays of their rows, else NULL
+    cdef const int64_t* sparse_rows
+    cdef const int64_t* sparse_starts
+    cdef uint8_t* outcomes               # or NULL; a query's begin at outcome_starts[query]
+    cdef vector[int64_t] outcome_starts
+    cdef WorkQueue queue
+
+    def __init__(self, int64_t queries, Buffers columns not None, list plans not None, const int64_t[::1] offsets=None,
+                 Buffers relevance=None, sparse=None, outcomes=None):
+        """``queries`` queries over ``columns``, checked by the caller.
+
+        ``plans``: one, or one a query. With ``offsets`` (q + 1) a query's rows lie one behind the other. Otherwise every
+        query reads all rows, with the scores of its own row of ``relevance`` (q * n values), or of ``sparse``: starts
+        (q + 1), rows and scores, int64, int64 and float64, and 0.5 for the rows not named. ``outcomes``: a writable uint8
+        array, a code for each row of each query, or None.
+        """
+        cdef Columns part
+        cdef int64_t query, first, rows = columns.columns.rows
+        cdef const int64_t[::1] starts, sparse_rows
+        cdef const double[::1] sparse_scores
+        cdef uint8_t[::1] codes
+        self.kept_alive = [columns, relevance, sparse, outcomes]
+        if sparse is not None:
+            starts, sparse_rows, sparse_scores = sparse
+            self.sparse_starts = &starts[0]
+            if sparse_rows.shape[0] > 0:
+                self.sparse_rows = &sparse_rows[0]
+                self.sparse_scores = &sparse_scores[0]
+        if outcomes is not None and outcomes.size > 0:
+            codes = outcomes
+            self.outcomes = &codes[0]
+        for query in range(queries):
+            part = columns.columns
+            first = 0
+            if offsets is not None:
+                first = offsets[query]
+                part.rows = offsets[query + 1] - first
+                part.relevance = <const char*>part.relevance + first * (4 if part.relevance_is_float32 else 8)
+                part.timestamp = part.timestamp + first
+                part.importance = <const char*>part.importance + first * (4 if part.importance_is_float32 else 8)
+                if part.tokens != NULL:
+                    part.tokens = part.tokens + first
+                self.outcome_starts.push_back(first)
+            else:
+                self.outcome_starts.push_back(query * rows)
+                if sparse is None:
+                    part.relevance_is_float32 = relevance.columns.relevance_is_float32
+                    part.relevance = (
+                        <const char*>relevance.columns.relevance
+                        + query * rows * (4 if part.relevance_is_float32 else 8)
+                    )
+                else:
+                    part.relevance_is_float32 = False
+            self.queries.push_back(part)
+        for settings in plans:
+            self.settings.push_back((<Plan?>settings).c)
+        self.kept.resize(queries)
+        self.overflowed.assign(queries, -1)
+        self.queue.start(queries)
+
+    def run(self, double seconds=HUGE_VAL):
+        """Do queries until none is left, or for about so many seconds; True when none is left."""
+        cdef vector[double] relevance
+        cdef bint finished
+        with nogil:
+            finished = self.work(seconds, &relevance)
+        return finished
+
+    def stop(self):
+        """Let no further query begin."""
+        self.queue.stop()
+
+    cdef bint work(self, double seconds, vector[double]* relevance) except -1 nogil:
+        cdef BestRows best
+        cdef Walk walk
+        cdef Columns columns
+        cdef const Settings* settings
+        cdef int64_t query, overflowed, i
+        cdef double started = monotonic_seconds()
+        while monotonic_seconds() - started < seconds:
+            query = self.queue.take()
+            if query < 0:
+                return True
+            columns = self.queries[query]
+            settings = &self.settings[query if self.settings.size() > 1 else 0]
+            if self.sparse_starts != NULL:
+                if relevance.size() == 0:
+                    relevance.assign(<size_t>columns.rows + 1, 0.5)
+                for i in range(self.sparse_starts[query], self.sparse_starts[query + 1]):
+                    relevance[0][self.sparse_rows[i]] = self.sparse_scores[i]
+                columns.relevance = relevance.data()
+            overflowed = pack_columns(settings, &columns, &best, &walk, &self.kept[query])
+            if overflowed >= 0:
+                self.overflowed[query] = overflowed
+                self.queue.fail(query)
+            elif self.outcomes != NULL:
+                write_outcomes(settings, &columns, &walk, &self.kept[query],
+                               self.outcomes + self.outcome_starts[query])
+            if self.sparse_starts != NULL:
+                for i in range(self.sparse_starts[query], self.sparse_starts[query + 1]):
+                    relevance[0][self.sparse_rows[i]] = 0.5
+        return False
+
+    def failure(self):
+        """(query, row) of the first query that failed, or None; meaningful when no thread is inside ``run``."""
+        cdef int64_t query = self.queue.first_failed()
+        return None if query < 0 else (query, self.overflowed[query])
+
+    def selections(self, type make not None, list outcomes):
+        """What the queries kept, as instances of ``make``, a class on PackedSelection; each query's once.
+
+        ``outcomes``: an array a query, or None.
+        """
+        cdef list made = []
+        cdef size_t query
+        for query in range(self.kept.size()):
+            made.append(selection(make, &self.queries[query], &self.kept[query],
+                                  None if outcomes is None else outcomes[query]))
+        return made
+
+
+# --- what the array doors answer with --------------------------------------------------------------------------------
+
+cdef class PackedSelection:
+    """The rows of one selection and their scores, made into arrays when they are first asked for."""
+
+    cdef vector[KeptRow] kept
+    cdef uint64_t tokens_low
+    cdef uint64_t tokens_high
+    cdef object _indices
+    cdef object _scores
+    cdef object _relevance
+    cdef object _recency
+    cdef object _importance
+    cdef readonly object outcomes
+
+    def __len__(self):
+        return self.kept.size()
+
+    @property
+    def indices(self):
+        """The rows, best first: int64."""
+        cdef int64_t* values
+        cdef Py_buffer view
+        cdef size_t i
+        if self._indices is None:
+            made = EMPTY(self.kept.size(), INT64)
+            PyObject_GetBuffer(made, &view, PyBUF_WRITABLE)
+            values = <int64_t*>view.buf
+            for i in range(self.kept.size()):
+                values[i] = self.kept[i].row
+            PyBuffer_Release(&view)
+            self._indices = made
+        return self._indices
+
+    @property
+    def scores(self):
+        """The composite scores of the rows in ``indices``: float64."""
+        if self._scores is None:
+            self._scores = self.column(COMPOSITE)
+        return self._scores
+
+    @property
+    def relevance(self):
+        """The relevance of the rows in ``indices``: float64."""
+        if self._relevance is None:
+            self._relevance = self.column(RELEVANCE)
+        return self._relevance
+
+    @property
+    def recency(self):
+        """The recency of the rows in ``indices``: float64."""
+        if self._recency is None:
+            self._recency = self.column(RECENCY)
+        return self._recency
+
+    @property
+    def importance(self):
+        """The importance of the rows in ``indices``: float64."""
+        if self._importance is None:
+            self._importance = self.column(IMPORTANCE)
+        return self._importance
+
+    @property
+    def tokens_used(self):
+        """The tokens of the rows in ``indices``, summed; 0 where there is no column of tokens."""
+        return (<object>self.tokens_high << 64) + self.tokens_low if self.tokens_high else self.tokens_low
+
+    def __getstate__(self):
+        return (self.indices, self.relevance, self.recency, self.importance, self.scores, self.tokens_used,
+                self.outcomes)
+
+    def __setstate__(self, state):
+        cdef KeptRow kept
+        indices, relevance, recency, importance, scores, tokens_used, self.outcomes = state
+        self.tokens_low = tokens_used & 0xFFFFFFFFFFFFFFFF
+        self.tokens_high = tokens_used >> 64
+        for kept.row, kept.relevance, kept.recency, kept.importance, kept.composite in zip(
+            indices, relevance, recency, importance, scores
+        ):
+            self.kept.push_back(kept)
+
+    cdef object column(self, int which):
+        cdef double* values
+        cdef Py_buffer view
+        cdef size_t i
+        made = EMPTY(self.kept.size(), FLOAT64)
+        PyObject_GetBuffer(made, &view, PyBUF_WRITABLE)
+        values = <double*>view.buf
+        for i in range(self.kept.size()):
+            if which == RELEVANCE:
+                values[i] = self.kept[i].relevance
+            elif which == RECENCY:
+                values[i] = self.kept[i].recency
+            elif which == IMPORTANCE:
+                values[i] = self.kept[i].importance
+            else:
+                values[i] = self.kept[i].composite
+        PyBuffer_Release(&view)
+        return made
+
+
+cdef enum:
+    RELEVANCE
+    RECENCY
+    IMPORTANCE
+    COMPOSITE
+
+
+cdef PackedSelection selection(type make, const Columns* columns, vector[KeptRow]* kept, outcomes):
+    """A selection of the class ``make`` that takes the kept rows over."""
+    cdef PackedSelection made = make.__new__(make)
+    cdef uint64_t tokens
+    cdef size_t i
+    made.kept.swap(kept[0])
+    made.outcomes = outcomes
+    if columns.tokens != NULL:
+        for i in range(made.kept.size()):
+            tokens = <uint64_t>columns.tokens[made.kept[i].row]
+            made.tokens_low += tokens
+            made.tokens_high += made.tokens_low < tokens
+    return made
+
+
+def select_columns(Buffers columns not None, Plan settings not None, type make not None, outcomes=None):
+    """One query over columns, as an instance of ``make``, a class on PackedSelection.
+
+    ``outcomes``: a writable contiguous uint8 array to write one code a row into, or None.
+
+    Raises:
+        OverflowAt: see there.
+    """
+    cdef BestRows best
+    cdef Walk walk
+    cdef vector[KeptRow] kept
+    cdef int64_t overflowed
+    cdef uint8_t* codes = NULL
+    cdef Py_buffer view
+    if columns.columns.rows >= GIL_ROWS:
+        with nogil:
+            overflowed = pack_columns(&settings.c, &columns.columns, &best, &walk, &kept)
+    else:
+        overflowed = pack_columns(&settings.c, &columns.columns, &best, &walk, &kept)
+    if overflowed >= 0:
+        raise OverflowAt(overflowed)
+    if outcomes is not None:
+        PyObject_GetBuffer(outcomes, &view, PyBUF_WRITABLE)
+        codes = <uint8_t*>view.buf
+        with nogil:
+            write_outcomes(&settings.c, &columns.columns, &walk, &kept, codes)
+        PyBuffer_Release(&view)
+    return selection(make, &columns.columns, &kept, outcomes)

@@ -6,8 +6,10 @@ A leaf: it imports nothing of memsel. Selectors read its fields at every call an
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from types import SimpleNamespace
 from typing import Any, Literal
 
 __all__ = ["SelectionConfig"]
@@ -82,3 +84,62 @@ def check_words(config: Any) -> tuple[bool, bool]:
     if recency_from not in ("created", "accessed"):
         raise ValueError(f"recency_from is {recency_from!r}; expected 'created' or 'accessed'")
     return overflow == "stop", recency_from == "accessed"
+
+
+def plain_config(config: Any) -> Any:
+    """A config whose numbers are floats and ints that decide as those of ``config`` do where they are compared.
+
+    For the doors that have columns and no methods to fall back on. Weights and half-life are read as their float64
+    values; limits may be any number that Python compares with one, Fraction and Decimal included.
+
+    Raises:
+        TypeError: a field is not a number; the message names it.
+        ZeroDivisionError: the half-life is 0.
+    """
+    plain = SimpleNamespace(
+        overflow=getattr(config, "overflow", "skip"),
+        recency_from=getattr(config, "recency_from", "created"),
+        clamp_future=getattr(config, "clamp_future", False),
+    )
+    for name in ("relevance_weight", "recency_weight", "importance_weight", "recency_half_life_hours"):
+        value = getattr(config, name)
+        if not isinstance(value, numbers.Real):
+            raise TypeError(f"{name} is {value!r}; expected a number")
+        setattr(plain, name, float(value))
+    if plain.recency_half_life_hours == 0.0:
+        raise ZeroDivisionError("recency_half_life_hours is 0")
+    plain.min_composite_score = _least_float_from(_compared(config, "min_composite_score"))
+    plain.top_k = _whole(_compared(config, "top_k"), math.ceil)
+    plain.token_budget = _whole(_compared(config, "token_budget"), math.floor)
+    return plain
+
+
+def _compared(config: Any, name: str) -> Any:
+    value = getattr(config, name)
+    try:
+        _ = value >= 0
+        float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {value!r}; expected a number") from None
+    except OverflowError:
+        pass
+    return value
+
+
+def _least_float_from(limit: Any) -> float:
+    """The least float that is >= limit: a float reaches the one where it reaches the other."""
+    try:
+        nearest = float(limit)
+    except OverflowError:
+        return math.inf if limit > 0 else -math.nextafter(math.inf, 0.0)
+    return math.nextafter(nearest, math.inf) if nearest < limit else nearest
+
+
+def _whole(limit: Any, rounded: Callable[[Any], int]) -> Any:
+    """The limit as a float that is no number or infinite, or else rounded to a whole number."""
+    if limit != limit:
+        return math.nan
+    try:
+        return rounded(limit)
+    except OverflowError:
+        return math.inf if limit > 0 else -math.inf

@@ -1,0 +1,235 @@
+"""The array door: selections over columns, one query or many, without an object a candidate.
+
+Columns come in as NumPy arrays or anything that ``columns`` can read; the kernel ranks and packs them. The numbers are
+to the bit those that the object door gives for the same rows.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _core, columns
+from .config import SelectionConfig, check_words, plain_config
+from .errors import ColumnError
+
+__all__ = ["Selection", "select_arrays", "select_batch"]
+
+# How long the thread that called select_batch works before it looks whether it was interrupted.
+_SECONDS_BETWEEN_SIGNALS = 0.02
+
+
+class Selection(_core.PackedSelection):
+    """The rows chosen for one query.
+
+    Attributes:
+        indices: rows of the columns, best first; int64.
+        scores: their composite scores; float64, as are the three parts.
+        relevance, recency, importance: the parts, unweighted.
+        tokens_used: their tokens, summed; 0 without a column of tokens.
+        outcomes: one ``Outcome`` code a candidate (uint8), or None where they were not asked for.
+
+    The arrays are made when they are first asked for, belong to the caller and share no memory with the columns.
+    """
+
+    def __repr__(self) -> str:
+        return (
+            f"Selection(indices={self.indices.tolist()}, scores={self.scores.tolist()}, tokens_used={self.tokens_used})"
+        )
+
+
+def select_arrays(
+    relevance: Any,
+    timestamp: Any,
+    importance: Any,
+    tokens: Any = None,
+    *,
+    config: SelectionConfig | None = None,
+    now: float | None = None,
+    outcomes: bool = False,
+) -> Selection:
+    """The best rows by relevance, recency and importance that fit a token budget.
+
+    Args:
+        relevance: similarity to the query, shape (n,); float64 and float32 are read in place, other numbers converted.
+            A null is 0.5.
+        timestamp: seconds since the epoch, float64 or integers, or datetimes of any unit, shape (n,). A null or NaT
+            leaves the row out.
+        importance: the effective importance, decay applied, shape (n,). A null leaves the row out.
+        tokens: tokens of each row, integers of 0 or more, shape (n,); None for no token budget.
+        config: weights and limits; ``SelectionConfig()`` when None.
+        now: seconds since the epoch; the clock (``time.time``) when None.
+        outcomes: also say of every row what became of it.
+
+    Columns are NumPy arrays or anything with ``__array__``, a buffer, DLPack or the Arrow C interface; contiguous native
+    ones are read without a copy. They must not be written to while the call runs.
+
+    Raises:
+        ColumnError: a column has another length, shape or value than it may; ColumnTypeError for another type.
+        OverflowError: a timestamp so far ahead that its recency is no float64; the message names the row.
+        ZeroDivisionError: the half-life is 0 and there are rows.
+        ValueError: the config counts recency from the last access. Pass that column as ``timestamp`` instead.
+    """
+    if now is None:
+        now = time.time()
+    held = _core.buffers(relevance, timestamp, importance, tokens)
+    if held is None:
+        held = _converted(relevance, timestamp, importance, tokens)
+    _refuse_negative_tokens(held)
+    settings = _settings(SelectionConfig() if config is None else config, now, held.has_tokens, held.rows)
+    codes = np.empty(held.rows, np.uint8) if outcomes else None
+    try:
+        return _core.select_columns(held, settings, Selection, codes)
+    except _core.OverflowAt as overflow:
+        row = overflow.args[0]
+        raise OverflowError(_overflow_message(held.timestamp_at(row), row)) from None
+
+
+def select_batch(
+    relevance: Any,
+    timestamp: Any,
+    importance: Any,
+    tokens: Any = None,
+    *,
+    offsets: Any = None,
+    config: SelectionConfig | Sequence[SelectionConfig] | None = None,
+    now: float | Sequence[float] | None = None,
+    outcomes: bool = False,
+    threads: int = 1,
+) -> list[Selection]:
+    """One selection a query, for many queries in one call; each is what ``select_arrays`` gives for its rows.
+
+    Args:
+        relevance: with ``offsets``, the similarities of all queries' candidates, shape (n,). Otherwise every query
+            chooses among all rows: shape (q, n), or ``(indptr, rows, scores)`` with the scores of query i at
+            ``indptr[i]:indptr[i+1]`` and 0.5 for rows that are not named (of a row named twice the last score counts).
+        timestamp, importance, tokens: shape (n,), as in ``select_arrays``.
+        offsets: integers, shape (q + 1,): the candidates of query i are the rows ``offsets[i]:offsets[i+1]``, and its
+            indices count from 0 there.
+        config, now: one for all queries, or a sequence of one a query.
+        outcomes: also say of every candidate of every query what became of it.
+        threads: how many threads share the queries; the answers do not depend on it.
+
+    Raises:
+        as ``select_arrays``; the message also names the query. The first query that fails is the one named, and nothing
+        is returned of the others.
+    """
+    if threads < 1:
+        raise ValueError(f"threads is {threads}; expected 1 or more")
+    if now is None:
+        now = time.time()
+    sparse = matrix = starts = None
+    if offsets is not None:
+        held = _core.buffers(relevance, timestamp, importance, tokens)
+        if held is None:
+            held = _converted(relevance, timestamp, importance, tokens)
+        starts = columns.offsets_column(offsets, held.rows)
+        queries = len(starts) - 1
+    else:
+        held = _core.buffers(None, timestamp, importance, tokens)
+        if held is None:
+            held = _converted(None, timestamp, importance, tokens)
+        if isinstance(relevance, tuple):
+            if len(relevance) != 3:
+                raise ColumnError(f"relevance is a tuple of {len(relevance)}; expected (indptr, rows, scores)")
+            sparse = columns.sparse_scores(*relevance, held.rows)
+            queries = len(sparse[0]) - 1
+        else:
+            scores = columns.relevance_matrix(relevance, held.rows)
+            queries = len(scores)
+            matrix = _core.score_matrix(scores.reshape(-1))
+    _refuse_negative_tokens(held)
+    configs = _one_or_each(config, queries, "config", (SelectionConfig, type(None)))
+    clocks = _one_or_each(now, queries, "now", (int, float))
+    if len(configs) == len(clocks) == 1:
+        settings = [_settings(configs[0] or SelectionConfig(), clocks[0], held.has_tokens, held.rows and queries)]
+    else:
+        settings = [
+            _settings(
+                configs[query % len(configs)] or SelectionConfig(), clocks[query % len(clocks)], held.has_tokens, held.rows
+            )
+            for query in range(queries)
+        ]
+    codes = np.empty(held.rows * (1 if starts is not None else queries), np.uint8) if outcomes else None
+    batch = _core.Batch(queries, held, settings, starts, matrix, sparse, codes)
+    _run(batch, min(threads, queries))
+    failure = batch.failure()
+    if failure is not None:
+        query, row = failure
+        first = 0 if starts is None else int(starts[query])
+        raise OverflowError(f"query {query}: {_overflow_message(held.timestamp_at(first + row), row)}")
+    parts = None
+    if codes is not None:
+        parts = [codes[a:b] for a, b in zip(starts[:-1], starts[1:], strict=True)] if starts is not None else list(
+            codes.reshape(queries, held.rows)
+        )
+    return batch.selections(Selection, parts)
+
+
+def _run(batch: _core.Batch, threads: int) -> None:
+    """Do a batch's queries with this thread and others, which have all ended when this returns or raises."""
+    others = [threading.Thread(target=batch.run, daemon=True) for _ in range(threads - 1)]
+    try:
+        for other in others:
+            other.start()
+        while not batch.run(_SECONDS_BETWEEN_SIGNALS):
+            pass
+    except BaseException:
+        batch.stop()
+        raise
+    finally:
+        for other in others:
+            if other.ident is not None:
+                other.join()
+
+
+def _converted(relevance: Any, timestamp: Any, importance: Any, tokens: Any) -> _core.Buffers:
+    """Columns that the kernel cannot read as they are, converted."""
+    arrays: dict[str, np.ndarray] = {}
+    if relevance is not None:
+        arrays["relevance"] = columns.relevance_column(relevance)
+    arrays["timestamp"] = columns.timestamp_column(timestamp)
+    arrays["importance"] = columns.importance_column(importance)
+    if tokens is not None:
+        arrays["tokens"] = columns.tokens_column(tokens)
+    columns.check_lengths(**arrays)
+    return _core.buffers(arrays.get("relevance"), arrays["timestamp"], arrays["importance"], arrays.get("tokens"))
+
+
+def _refuse_negative_tokens(held: _core.Buffers) -> None:
+    row = _core.negative_tokens(held)
+    if row >= 0:
+        raise columns.negative_tokens_error(row, held.tokens_at(row))
+
+
+def _settings(config: Any, now: Any, has_tokens: bool, rows: int) -> _core.Plan:
+    if check_words(config)[1]:
+        raise ValueError(
+            "recency_from is 'accessed', but columns have one time a row; pass the last access as the timestamp column"
+        )
+    settings = _core.plan(config, now, has_tokens)
+    if settings is None:
+        if rows == 0:
+            return _core.plan(SelectionConfig(), 0.0, has_tokens)
+        settings = _core.plan(plain_config(config), float(now), has_tokens)
+    return settings
+
+
+def _one_or_each(given: Any, queries: int, name: str, one: tuple[type, ...]) -> list[Any]:
+    if isinstance(given, one) or not (isinstance(given, Sequence) or hasattr(given, "__array__")) or np.ndim(given) == 0:
+        return [given]
+    each = given.tolist() if hasattr(given, "tolist") else list(given)
+    if len(each) != queries:
+        raise ValueError(f"{name} has {len(each)} values for {queries} queries; expected one, or one a query")
+    return each or [None]
+
+
+def _overflow_message(timestamp: float, row: int) -> str:
+    message = f"timestamp[{row}] is {timestamp!r}, too far ahead of the clock for its recency to be a float"
+    if abs(timestamp) > 1e11:
+        message += "; it looks like milliseconds, expected seconds since the epoch"
+    return message
