@@ -25,8 +25,8 @@ int runnable_levels() {
     __cpuid(leaf, 0);
     if (leaf[0] < 7) return 1;
     __cpuid(leaf, 1);
-    const bool saves_state = (leaf[2] & (1 << 27)) != 0 && (leaf[2] & (1 << 28)) != 0;
-    if (!saves_state) return 1;
+    const int wanted_first = (1 << 12) | (1 << 27) | (1 << 28);  // FMA, OSXSAVE, AVX
+    if ((leaf[2] & wanted_first) != wanted_first) return 1;
     const unsigned long long state = _xgetbv(0);
     __cpuidex(leaf, 7, 0);
     if ((state & 0x6) != 0x6 || (leaf[1] & (1 << 5)) == 0) return 1;
@@ -36,7 +36,7 @@ int runnable_levels() {
 #else
 int runnable_levels() {
     __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2")) return 1;
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return 1;
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
     return avx512 ? 3 : 2;

@@ -10,87 +10,62 @@ namespace memsel {
 namespace {
 
 constexpr int kGroupRows = 64;
-// With fewer rows than this let through by the plain bound, scoring them exactly costs less than bounding them better.
-constexpr int kFewRows = 16;
 
-inline double largest(double a, double b) { return a > b ? a : b; }
+// Adding this leaves a number in fixed point, with 20 binary places, in the low bits of the sum.
+constexpr double kFixedPoint = 6442450944.0;  // 1.5 * 2^32
+constexpr std::uint64_t kExponentOfOne = std::uint64_t{1023} << 52;
 
-// At least 2^y for -inf <= y <= 0 (NaN included), and at most 2^y (1 + 2^-23.6) where y >= -1021.
-inline double power_of_two(double y) {
-    constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52: adding it leaves the integer in the low bits
-    y = y > -1021.0 ? y : -1021.0;
-    const double rounded = y + kRound;
-    const double f = y - (rounded - kRound);
-    double p = 0x1.5c08e52a3c68cp-10;
-    p = p * f + 0x1.3d0c52cd06222p-7;
-    p = p * f + 0x1.c6b6e4f96d838p-5;
-    p = p * f + 0x1.ebf9174f8f8ebp-3;
-    p = p * f + 0x1.62e428c5baa54p-1;
-    p = p * f + 0x1.00000133c1285p+0;
-    std::uint64_t exponent;
+// An upper bound of 2^y, from kFixedPoint + y with y from -1021 to 1024: the chord between powers of two.
+inline double chord_above_power(double fixed_point) {
     std::uint64_t bits;
-    std::memcpy(&exponent, &rounded, sizeof exponent);
-    std::memcpy(&bits, &p, sizeof bits);
-    bits += exponent << 52;
-    std::memcpy(&p, &bits, sizeof p);
-    return p;
-}
-
-template <class Relevance, class Importance>
-inline double score_without_recency(const FilterQuery& query, Relevance relevance, Importance importance) {
-    const double a = query.relevance_weight * static_cast<double>(relevance);
-    const double b = query.importance_weight * static_cast<double>(importance);
-    return (a + b) + kSlack * (std::fabs(a) + std::fabs(b));
-}
-
-inline double cut_for(const FilterQuery& query, double recency_share) {
-    const double cut = (query.bound - recency_share) -
-                       kSlack * (std::fabs(query.bound) + std::fabs(query.recency_weight)) - 1e-300;
-    return cut == cut ? cut : -HUGE_VAL;
-}
-
-// Offsets of the values at or above the cut, in order.
-inline int offsets_at_or_above(const double* values, int rows, double cut, std::uint16_t* offsets) {
-    int found = 0;
-    int first = 0;
-    for (; first + kGroupRows <= rows; first += kGroupRows) {
-        std::int64_t hits = 0;
-        for (int i = 0; i < kGroupRows; ++i) hits += values[first + i] >= cut;
-        if (hits == 0) continue;
-        for (int i = first; i < first + kGroupRows; ++i) {
-            offsets[found] = static_cast<std::uint16_t>(i);
-            found += values[i] >= cut;
-        }
-    }
-    for (; first < rows; ++first) {
-        offsets[found] = static_cast<std::uint16_t>(first);
-        found += values[first] >= cut;
-    }
-    return found;
+    std::memcpy(&bits, &fixed_point, sizeof bits);
+    bits = (bits << 32) + kExponentOfOne;
+    double chord;
+    std::memcpy(&chord, &bits, sizeof chord);
+    return chord;
 }
 
 template <class Relevance, class Importance>
 int filter(const FilterQuery& query, const Relevance* relevance, const double* timestamp,
            const Importance* importance, int rows, std::uint16_t* offsets) {
-    double values[kBlockRows + 1];
-    const double cut = cut_for(query, largest(query.recency_weight, 0.0));
-    const double now = query.now;
-    for (int i = 0; i < rows; ++i) {
-        const double value = score_without_recency(query, relevance[i], importance[i]);
-        values[i] = timestamp[i] > now ? HUGE_VAL : value;
-    }
-    const int found = offsets_at_or_above(values, rows, cut, offsets);
-    if (found <= kFewRows) return found;
-
-    const double share = largest(query.recency_weight, 0.0) * (1.0 + 0x1p-21);
-    const double rate = query.exponent_rate;
+    double bounds[kBlockRows];
+    const double relevance_weight = query.relevance_weight;
+    const double importance_weight = query.importance_weight;
+    // Never 0, so that an infinite recency shows whatever its weight.
+    const double recency_weight = query.recency_weight > 0.0 ? query.recency_weight * (1.0 + 0x1p-18) : 1e-300;
     const double clock = query.clock;
-    const double closer_cut = cut_for(query, 0.0);
+    const double rate = query.exponent_rate;
+    // An age held to 0 or more holds the exponent to one side of 0.
+    const double most = kFixedPoint + (query.clamp_future && rate <= 0.0 ? 0.0 : 1024.0);
+    const double least = kFixedPoint - (query.clamp_future && rate > 0.0 ? 0.0 : 1021.0);
+    const double cut = (query.bound - kSlack * std::fabs(query.bound)) - 1e-300;
+
     for (int i = 0; i < rows; ++i) {
-        const double y = rate * (clock - timestamp[i]);
-        values[i] += share * power_of_two(y < 0.0 ? y : 0.0);
+        const double a = relevance_weight * static_cast<double>(relevance[i]);
+        const double b = importance_weight * static_cast<double>(importance[i]);
+        const double sum = (a + b) + kSlack * (std::fabs(a) + std::fabs(b));
+        double y = kFixedPoint + rate * (clock - timestamp[i]);
+        y = y > least ? y : least;
+        y = y < most ? y : most;
+        bounds[i] = sum + recency_weight * chord_above_power(y);
     }
-    return offsets_at_or_above(values, rows, closer_cut, offsets);
+
+    int found = 0;
+    int first = 0;
+    for (; first + kGroupRows <= rows; first += kGroupRows) {
+        std::int64_t hits = 0;
+        for (int i = first; i < first + kGroupRows; ++i) hits += !(bounds[i] < cut);
+        if (hits == 0) continue;
+        for (int i = first; i < first + kGroupRows; ++i) {
+            offsets[found] = static_cast<std::uint16_t>(i);
+            found += !(bounds[i] < cut);
+        }
+    }
+    for (; first < rows; ++first) {
+        offsets[found] = static_cast<std::uint16_t>(first);
+        found += !(bounds[first] < cut);
+    }
+    return found;
 }
 
 }  // namespace

@@ -69,9 +69,9 @@ cdef extern from "filter.hpp" namespace "memsel" nogil:
         double relevance_weight
         double importance_weight
         double recency_weight
-        double now
         double clock
         double exponent_rate
+        bint clamp_future
         double bound
     cdef cppclass FilterLevel:
         const char* name
@@ -319,11 +319,10 @@ cdef int64_t rank_columns(const Scoring* scoring, double min_score, const Admiss
                           const int64_t* tokens, int64_t rows, BestRows* best) except -2 nogil:
     """Offer every row that may be among the best; the first row whose exponent overflows, or -1.
 
-    Rows are taken in input order. The filter is used where its proof holds: recency that falls with age.
+    Rows are taken in input order, so that of equal scores the earlier one is met first.
     """
     cdef FilterQuery query
     cdef uint16_t offsets[512]
-    cdef bint filters = scoring.minus_lambda <= 0.0
     cdef int64_t first = 0, row
     cdef int block = FIRST_BLOCK_ROWS
     cdef int count, found, i
@@ -333,7 +332,7 @@ cdef int64_t rank_columns(const Scoring* scoring, double min_score, const Admiss
     query.relevance_weight = scoring.relevance_weight
     query.importance_weight = scoring.importance_weight
     query.recency_weight = scoring.recency_weight
-    query.now = HUGE_VAL if scoring.clamp_future else scoring.now
+    query.clamp_future = scoring.clamp_future
     query.clock = scoring.now
     query.exponent_rate = scoring.minus_lambda * LOG2_E / 3600.0
     last.score = admission.last_score
@@ -342,7 +341,7 @@ cdef int64_t rank_columns(const Scoring* scoring, double min_score, const Admiss
     best.start(admission.capacity, min_score)
     while first < rows:
         count = <int>min(<int64_t>block, rows - first)
-        if filters and best.bound() > -HUGE_VAL:
+        if best.bound() > -HUGE_VAL:
             query.bound = best.bound()
             if relevance_t is double and importance_t is double:
                 found = LEVEL.f64_f64(query, relevance + first, timestamp + first, importance + first, count, offsets)
