@@ -19,6 +19,11 @@ inline bool before(const Ranked& a, const Ranked& b) {
     return a.score > b.score || (a.score == b.score && a.row < b.row);
 }
 
+// The same as a type, which sorting functions inline.
+struct Before {
+    bool operator()(const Ranked& a, const Ranked& b) const { return before(a, b); }
+};
+
 // Keeps the first `capacity` rows, in the order above, of rows offered in input order.
 class BestRows {
 public:
@@ -45,12 +50,12 @@ public:
             return;
         }
         if (full_) {
-            std::pop_heap(rows_.begin(), rows_.end(), before);
+            std::pop_heap(rows_.begin(), rows_.end(), Before{});
             rows_.back() = {score, row};
         } else {
             rows_.push_back({score, row});
         }
-        std::push_heap(rows_.begin(), rows_.end(), before);
+        std::push_heap(rows_.begin(), rows_.end(), Before{});
         if (rows_.size() == capacity_) {
             full_ = true;
             bound_ = rows_.front().score;
@@ -60,10 +65,10 @@ public:
     // The rows held, in order.
     const std::vector<Ranked>& finish() {
         if (is_heap_) {
-            std::sort_heap(rows_.begin(), rows_.end(), before);
+            std::sort_heap(rows_.begin(), rows_.end(), Before{});
         } else {
             if (rows_.size() > capacity_) cut_back();
-            std::sort(rows_.begin(), rows_.end(), before);
+            std::sort(rows_.begin(), rows_.end(), Before{});
         }
         return rows_;
     }
@@ -74,7 +79,7 @@ private:
 
     void cut_back() {
         const auto last_kept = rows_.begin() + static_cast<std::ptrdiff_t>(capacity_ - 1);
-        std::nth_element(rows_.begin(), last_kept, rows_.end(), before);
+        std::nth_element(rows_.begin(), last_kept, rows_.end(), Before{});
         bound_ = last_kept->score;
         full_ = true;
         rows_.resize(capacity_);

@@ -2,7 +2,7 @@
 # distutils: language = c++
 """The kernel: score, filter, order and pack rows of packed columns.
 
-Every score that decides or is reported comes from ``score_row``. The filter pass (src/kernel/filter.hpp) only leaves out
+Every score that decides or is reported comes from ``recency_of`` and ``composite_of``. The filter pass (src/kernel/filter.hpp) only leaves out
 rows that provably cannot matter; the order of rows is ``before`` in src/kernel/order.hpp. No Python object is touched
 in the loops over rows, and nothing of memsel is imported.
 """
@@ -15,7 +15,7 @@ from cpython.buffer cimport (
     PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer,
 )
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.math cimport HUGE_VAL, ceil, exp, floor, isfinite, isinf, isnan
+from libc.math cimport HUGE_VAL, NAN, ceil, exp, floor, isfinite, isinf, isnan
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint16_t, uint64_t
 from libcpp.vector cimport vector
 
@@ -111,6 +111,7 @@ cdef double LOG2_E = 1.0 / math.log(2)
 cdef enum:
     EXACT_INTEGERS = 9007199254740992  # 2**53: integers up to here are float64 values, exactly
     FIRST_BLOCK_ROWS = 16              # blocks grow from here, so that the bound is of use early
+    SAMPLE_ROWS = 1024                 # at least so many rows give the first bound over large columns
     FIRST_CAPACITY = 256               # rows ranked before it is known how many the budget takes
     CAPACITY_GROWTH = 8
     GIL_ROWS = 2048                    # from here on the GIL is let go while rows are ranked
@@ -153,14 +154,19 @@ cdef inline bint recency_of(const Scoring* scoring, double timestamp, double* re
     return not (isinf(recency[0]) and isfinite(exponent))
 
 
+cdef inline double composite_of(const Scoring* scoring, double relevance, double recency, double importance) noexcept nogil:
+    """The weighted sum, in the reference's order."""
+    return (
+        scoring.relevance_weight * relevance + scoring.recency_weight * recency
+    ) + scoring.importance_weight * importance
+
+
 cdef inline bint score_row(const Scoring* scoring, double relevance, double timestamp, double importance,
                            double* recency, double* composite) noexcept nogil:
     """Recency and composite of a row; False where a finite exponent overflows."""
     if not recency_of(scoring, timestamp, recency):
         return False
-    composite[0] = (
-        scoring.relevance_weight * relevance + scoring.recency_weight * recency[0]
-    ) + scoring.importance_weight * importance
+    composite[0] = composite_of(scoring, relevance, recency[0], importance)
     return True
 
 
@@ -326,7 +332,9 @@ cdef int64_t rank_columns(const Scoring* scoring, double min_score, const Admiss
     cdef int64_t first = 0, row
     cdef int block = FIRST_BLOCK_ROWS
     cdef int count, found, i
-    cdef double recency, score
+    cdef double score, recency, start_bound = min_score
+    cdef double last_timestamp = NAN, last_recency = NAN
+    cdef int64_t sample_rows = max(<int64_t>SAMPLE_ROWS, 8 * admission.capacity)
     cdef Ranked last, this
 
     query.relevance_weight = scoring.relevance_weight
@@ -338,7 +346,18 @@ cdef int64_t rank_columns(const Scoring* scoring, double min_score, const Admiss
     last.score = admission.last_score
     last.row = admission.last_row
 
-    best.start(admission.capacity, min_score)
+    if not admission.only_behind and sample_rows <= rows // 64:
+        # As many rows as are wanted, from all over the columns, give a bound that holds for all. It spares most of the
+        # exact scores where the columns are sorted so that every row is better than those before it.
+        best.start(admission.capacity, min_score)
+        for i in range(sample_rows):
+            row = i * (rows // sample_rows)
+            if score_row(scoring, relevance[row], timestamp[row], importance[row], &recency, &score):
+                if best.admits(score):
+                    best.offer(score, row)
+        start_bound = best.bound()
+
+    best.start(admission.capacity, start_bound)
     while first < rows:
         count = <int>min(<int64_t>block, rows - first)
         if best.bound() > -HUGE_VAL:
@@ -359,8 +378,12 @@ cdef int64_t rank_columns(const Scoring* scoring, double min_score, const Admiss
             row = first + offsets[i]
             if admission.only_fitting and tokens[row] > admission.most_tokens:
                 continue
-            if not score_row(scoring, relevance[row], timestamp[row], importance[row], &recency, &score):
-                return row
+            if timestamp[row] != last_timestamp:
+                # Equal times stand together where rows are ties; their exponential is then taken once.
+                if not recency_of(scoring, timestamp[row], &last_recency):
+                    return row
+                last_timestamp = timestamp[row]
+            score = composite_of(scoring, relevance[row], last_recency, importance[row])
             if best.admits(score):
                 if admission.only_behind:
                     this.score = score
