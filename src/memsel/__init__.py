@@ -4,10 +4,10 @@ __version__ = "0.1.0"
 
 try:
     from . import _core, _gather
-except ModuleNotFoundError as error:
+except ModuleNotFoundError as _not_built:
     raise ImportError(
         "memsel's compiled modules are not built for this interpreter; run `pip install .` in the source tree"
-    ) from error
+    ) from _not_built
 
 from .config import SelectionConfig
 from .entry import MemoryEntry, MemoryPriority, MemoryType
