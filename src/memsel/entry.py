@@ -1,7 +1,7 @@
 """MemoryEntry and the enums it is made of.
 
-MemoryEntry is an ordinary dataclass to its users. Under it lies ``_gather.PackedEntry``, which holds the attributes and,
-beside them, the numbers and the id that a selection reads, so that no selection has to ask Python for them.
+MemoryEntry is an ordinary dataclass to its users. Under it lies ``_gather.PackedEntry``, which holds the attributes
+and, beside them, the numbers and the id that a selection reads, so that no selection has to ask Python for them.
 """
 
 from __future__ import annotations

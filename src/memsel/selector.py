@@ -1,8 +1,8 @@
 """The object door: MemorySelector over entries, and the records it answers with.
 
 A call takes one of two ways to the same answer. Where every method is the class's own and the numbers are plain, the
-entries are gathered into columns and the kernel ranks them. Everything else — an overridden method, exotic number types,
-an input that raises — is evaluated one entry at a time by the methods that subclasses may override, as documented.
+entries are gathered into columns and the kernel ranks them. Everything else — an overridden method, exotic number
+types, an input that raises — is evaluated one entry at a time by the methods that subclasses may override, as documented.
 """
 
 from __future__ import annotations
@@ -277,17 +277,18 @@ class MemorySelector:
 
     def _scored(self, entries: Iterable[MemoryEntry], scores: Any, now: float) -> list[ScoredMemory]:
         """The entries that reach the minimum, in order, by the methods."""
-        kept = [row for row in self._rows(entries, scores, now) if row.composite_score >= self.config.min_composite_score]
+        rows = self._rows(entries, scores, now)
+        kept = [row for row in rows if row.composite_score >= self.config.min_composite_score]
         kept.sort(key=_composite, reverse=True)
         return kept
 
     def _audit_scores(
         self, entries: list[MemoryEntry], scores: Any, now: float
     ) -> tuple[list[AuditedMemory], list[AuditedMemory]]:
-        """Every entry with its scores in input order, outcome BELOW_MIN_SCORE; and those that reach the minimum, in order."""
-        packed = self._packed(entries, scores, now)
-        if packed is not None:
-            settings, gathered = packed
+        """Every entry with its scores in input order, each BELOW_MIN_SCORE; and those that reach the minimum, ranked."""
+        settings = self._settings(now)
+        gathered = None if settings is None else _gathered(entries, scores, settings.from_access)
+        if settings is not None and gathered is not None:
             try:
                 columns, order = _core.score_all(gathered.call, settings)
             except _core.OverflowAt as overflow:
