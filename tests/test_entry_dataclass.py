@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import memsel
 import pytest
+
 from memsel import MemoryEntry, MemoryType
 
 
 def test_content_timestamp_and_memory_type_are_required() -> None:
     for arguments in ((), ("c",), ("c", 1.0)):
-        with pytest.raises(TypeError, match="missing .* required positional argument"):
+        with pytest.raises(TypeError, match=r"missing .* required positional argument"):
             MemoryEntry(*arguments)  # type: ignore[call-arg]
     assert MemoryEntry("c", 1.0, MemoryType.EPISODIC).memory_type is MemoryType.EPISODIC
