@@ -2,7 +2,7 @@
 
 A call takes one of two ways to the same answer. Where every method is the class's own and the numbers are plain, the
 entries are gathered into columns and the kernel ranks them. Everything else — an overridden method, exotic number
-types, an input that raises — is evaluated one entry at a time by the methods that subclasses may override, as documented.
+types, an input that raises — is evaluated one entry at a time by the methods that subclasses may override.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ class MemorySelector:
     def _audit_scores(
         self, entries: list[MemoryEntry], scores: Any, now: float
     ) -> tuple[list[AuditedMemory], list[AuditedMemory]]:
-        """Every entry with its scores in input order, each BELOW_MIN_SCORE; and those that reach the minimum, ranked."""
+        """Every entry with its scores in input order, as BELOW_MIN_SCORE; and those that reach the minimum, ranked."""
         settings = self._settings(now)
         gathered = None if settings is None else _gathered(entries, scores, settings.from_access)
         if settings is not None and gathered is not None:
