@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
@@ -286,9 +286,9 @@ class MemorySelector:
         self, entries: list[MemoryEntry], scores: Any, now: float
     ) -> tuple[list[AuditedMemory], list[AuditedMemory]]:
         """Every entry with its scores in input order, as BELOW_MIN_SCORE; and those that reach the minimum, ranked."""
-        settings = self._settings(now)
-        gathered = None if settings is None else _gathered(entries, scores, settings.from_access)
-        if settings is not None and gathered is not None:
+        packed = self._packed(entries, scores, now)
+        if packed is not None:
+            settings, gathered = packed
             try:
                 columns, order = _core.score_all(gathered.call, settings)
             except _core.OverflowAt as overflow:
