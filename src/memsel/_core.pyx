@@ -263,7 +263,7 @@ def plan(config, now, bint has_tokens=True):
     half-life of 0 and words that are none of the allowed ones give None too: the caller knows when they are errors.
     """
     cdef Plan made = Plan.__new__(Plan)
-    cdef double half_life
+    cdef double half_life = 0.0
     cdef object overflow = getattr(config, "overflow", "skip")
     cdef object recency_from = getattr(config, "recency_from", "created")
     if not (
@@ -326,7 +326,7 @@ cdef int64_t rank_columns(const Scoring* scoring, double min_score, const Admiss
     cdef int64_t first = 0, row
     cdef int block = FIRST_BLOCK_ROWS
     cdef int count, found, i
-    cdef double recency, score
+    cdef double recency = 0.0, score = 0.0
     cdef Ranked last, this
 
     query.relevance_weight = scoring.relevance_weight
@@ -609,8 +609,7 @@ def score_all(capsule, Plan settings not None):
     cdef Admission admission = everything(columns.rows)
     cdef const vector[Ranked]* ranked
     cdef int64_t row, overflowed
-    cdef double recency, composite
-    cdef size_t i
+    cdef double recency = 0.0, composite = 0.0
     with nogil:
         overflowed = rank(&settings.c.scoring, settings.c.min_score, &admission, columns, &best)
     if overflowed >= 0:
