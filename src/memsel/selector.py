@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
 from operator import attrgetter
@@ -43,7 +43,7 @@ class Outcome(IntEnum):
 class ScoredMemory(_gather.PackedScores):
     """A chosen entry and its scores, as Python floats."""
 
-    entry: MemoryEntry
+    entry: MemoryEntry = field()
     relevance_score: float = 0.0
     recency_score: float = 0.0
     importance_score: float = 0.0
