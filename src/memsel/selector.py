@@ -355,7 +355,11 @@ def _counted(counter: Any, entry: MemoryEntry) -> int:
 def _overflow_error(entry: MemoryEntry, from_access: bool) -> OverflowError:
     name = "last_access" if from_access else "timestamp"
     value = entry.last_access if from_access else entry.timestamp
-    message = f"entry {entry.id!r} has {name} {value!r}, too far ahead of the clock for its recency to be a float"
+    try:
+        shown = repr(value)
+    except ValueError:  # an integer of more digits than Python prints
+        shown = "of thousands of digits"
+    message = f"entry {entry.id!r} has {name} {shown}, too far from the clock for its recency to be a float"
     try:
         in_milliseconds = abs(value) > _IMPLAUSIBLE_SECONDS
     except TypeError:
