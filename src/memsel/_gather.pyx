@@ -524,8 +524,8 @@ cdef class ScoreReader:
 
     cdef int build_filter(self) except -1:
         cdef Py_ssize_t position = 0
-        cdef PyObject* key
-        cdef PyObject* value
+        cdef PyObject* key = NULL
+        cdef PyObject* value = NULL
         self.filter.start(PyDict_Size(self.scores))
         while PyDict_Next(self.scores, &position, &key, &value):
             if not PyUnicode_CheckExact(<object>key):
@@ -535,8 +535,8 @@ cdef class ScoreReader:
         return 0
 
     cdef inline void refill(self, unsigned int slot):
-        cdef PyObject* key
-        cdef PyObject* value
+        cdef PyObject* key = NULL
+        cdef PyObject* value = NULL
         self.ring_keys[slot] = NULL
         if PyDict_Next(self.scores, &self.position, &key, &value) and PyFloat_CheckExact(<object>value):
             self.ring_keys[slot] = key
@@ -605,7 +605,6 @@ cdef class ForeignReader:
         """0 where the entry was read, 1 where its numbers are not plain float64."""
         cdef object entry_id, metadata, value, decay_factor
         cdef PyObject* found
-        cdef double decay
         if self.cls != Py_TYPE(entry):
             self.cls = Py_TYPE(entry)
             self.formulas = uses_formulas(<object>self.cls)
