@@ -136,7 +136,7 @@ EDITS: dict[str, Callable[[Any, Any], Any]] = {
     "replaced": lambda one, other: setattr(one, "metadata", {"id": "new"}),
     "replaced by an empty dict": lambda one, other: setattr(one, "metadata", {}),
     "cleared": lambda one, other: one.metadata.clear(),
-    "deleted id": lambda one, other: one.metadata.pop("id"),
+    "deleted id": lambda one, other: one.metadata.__delitem__("id"),
     "updated": lambda one, other: one.metadata.update(id="new"),
     "update_metadata": lambda one, other: one.update_metadata("id", "new"),
     "merge_metadata": lambda one, other: one.merge_metadata({"id": "new"}),
@@ -224,7 +224,7 @@ def test_selecting_holds_on_to_nothing() -> None:
             select(candidates, collections.UserDict(scores))
             MemorySelector().audit("q", candidates, scores)
             with pytest.raises(OverflowError):
-                select(candidates, scores, recency_half_life_hours=-1e-9)
+                MemorySelector().select("q", candidates, scores, now=NOW - 1e9)
             candidates[3].content = content
             candidates[3].timestamp = NOW - 1.0
             candidates[3].importance = 0.5
