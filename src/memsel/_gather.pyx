@@ -245,15 +245,17 @@ cdef class PackedEntry:
     @property
     def id(self):
         """The entry's id: ``metadata.get("id", "unknown")``."""
-        if PyDict_CheckExact(self._metadata):
-            found = PyDict_GetItemWithError(self._metadata, ID_KEY)
+        cdef PyObject* found
+        cdef object metadata = self._metadata if type(self).metadata is OWN_METADATA else self.metadata
+        if PyDict_CheckExact(metadata):
+            found = PyDict_GetItemWithError(metadata, ID_KEY)
             return NO_ID if found == NULL else <object>found
-        return self._metadata.get(ID_KEY, NO_ID)
+        return metadata.get(ID_KEY, NO_ID)
 
     @property
     def effective_importance(self):
         """Importance after decay: ``importance * decay_factor``."""
-        return self._importance * self._decay_factor
+        return self.importance * self.decay_factor  # by name: a subclass may have replaced either
 
     def __getstate__(self):
         return stored_state(self, STORED)
@@ -263,8 +265,11 @@ cdef class PackedEntry:
             setattr(self, name, value)
 
 
+cdef object OWN_METADATA = PackedEntry.metadata
+
+
 cdef void pack_importance(PackedEntry self):
-    cdef double importance, decay_factor
+    cdef double importance = 0.0, decay_factor = 0.0
     self.known &= ~<unsigned int>HAS_IMPORTANCE
     if as_float64(self._importance, &importance) and as_float64(self._decay_factor, &decay_factor):
         self.effective = importance * decay_factor
