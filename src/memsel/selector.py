@@ -122,18 +122,18 @@ class MemorySelector:
         if not entries:
             return []
         now = time.time() if now is None else now
-        packed = self._packed(entries, similarity_scores, now)
-        if packed is not None:
+        while (packed := self._packed(entries, similarity_scores, now)) is not None:
             settings, gathered = packed
             try:
-                if _core.select_counted(gathered.call, settings):
-                    return gathered.kept(ScoredMemory)
-                gathered.reraise()
-            except _core.OverflowAt as overflow:
-                raise _overflow_error(gathered.entry(overflow.args[0]), settings.from_access) from None
+                try:
+                    if _core.select_counted(gathered.call, settings):
+                        return gathered.kept(ScoredMemory)
+                    gathered.reraise()
+                except _core.OverflowAt as overflow:
+                    raise _overflow_error(gathered.entry(overflow.args[0]), settings.from_access) from None
             except _gather.EntriesChanged:
                 # Another thread edited the list meanwhile; a copy of our own cannot change.
-                return self.select(query, list(entries), similarity_scores, now=now)
+                entries = list(entries)
         return self._apply_token_budget(self._scored(entries, similarity_scores, now))
 
     def select_entries(
