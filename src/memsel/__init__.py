@@ -3,11 +3,11 @@
 __version__ = "0.1.0"
 
 try:
-    from . import _core, _gather
-except ModuleNotFoundError as error:
+    from . import _core, _gather  # noqa: F401 - imported first, so that an unbuilt tree explains itself
+except ModuleNotFoundError as _not_built:
     raise ImportError(
         "memsel's compiled modules are not built for this interpreter; run `pip install .` in the source tree"
-    ) from error
+    ) from _not_built
 
 from .config import SelectionConfig
 from .entry import MemoryEntry, MemoryPriority, MemoryType

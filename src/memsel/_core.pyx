@@ -269,7 +269,7 @@ def plan(config, now, bint has_tokens=True):
     half-life of 0 and words that are none of the allowed ones give None too: the caller knows when they are errors.
     """
     cdef Plan made = Plan.__new__(Plan)
-    cdef double half_life
+    cdef double half_life = 0.0
     cdef object overflow = getattr(config, "overflow", "skip")
     cdef object recency_from = getattr(config, "recency_from", "created")
     if not (
@@ -332,7 +332,7 @@ cdef int64_t rank_columns(const Scoring* scoring, double min_score, const Admiss
     cdef int64_t first = 0, row
     cdef int block = FIRST_BLOCK_ROWS
     cdef int count, found, i
-    cdef double score, recency, start_bound = min_score
+    cdef double score = 0.0, recency = 0.0, start_bound = min_score
     cdef double last_timestamp = NAN, last_recency = NAN
     cdef int64_t sample_rows = max(<int64_t>SAMPLE_ROWS, 8 * admission.capacity)
     cdef Ranked last, this
@@ -632,8 +632,7 @@ def score_all(capsule, Plan settings not None):
     cdef Admission admission = everything(columns.rows)
     cdef const vector[Ranked]* ranked
     cdef int64_t row, overflowed
-    cdef double recency, composite
-    cdef size_t i
+    cdef double recency = 0.0, composite = 0.0
     with nogil:
         overflowed = rank(&settings.c.scoring, settings.c.min_score, &admission, columns, &best)
     if overflowed >= 0:

@@ -108,12 +108,16 @@ cdef inline bint as_float64(object value, double* out):
     return False
 
 
+cdef unsigned int NEXT_SERIAL = 1  # stays odd when it wraps
+
+
 cdef class PackedEntry:
     """Attributes of an entry, as the objects given and as the numbers that a selection reads."""
 
     # What a gather reads stands first, next to the object's header. There are no cdef methods, so that no table of them
     # stands in between.
     cdef unsigned int known
+    cdef unsigned int serial       # tells the entry from another one that later lies at its address; never 0
     cdef double created_s
     cdef double effective
     cdef Py_hash_t id_hash
@@ -130,6 +134,11 @@ cdef class PackedEntry:
     cdef object _tags
     cdef object _embedding
     cdef object _original_importance
+
+    def __cinit__(self):
+        global NEXT_SERIAL
+        self.serial = NEXT_SERIAL
+        NEXT_SERIAL += 2
 
     @property
     def content(self):
@@ -245,15 +254,17 @@ cdef class PackedEntry:
     @property
     def id(self):
         """The entry's id: ``metadata.get("id", "unknown")``."""
-        if PyDict_CheckExact(self._metadata):
-            found = PyDict_GetItemWithError(self._metadata, ID_KEY)
+        cdef PyObject* found
+        cdef object metadata = self._metadata if type(self).metadata is OWN_METADATA else self.metadata
+        if PyDict_CheckExact(metadata):
+            found = PyDict_GetItemWithError(metadata, ID_KEY)
             return NO_ID if found == NULL else <object>found
-        return self._metadata.get(ID_KEY, NO_ID)
+        return metadata.get(ID_KEY, NO_ID)
 
     @property
     def effective_importance(self):
         """Importance after decay: ``importance * decay_factor``."""
-        return self._importance * self._decay_factor
+        return self.importance * self.decay_factor  # by name: a subclass may have replaced either
 
     def __getstate__(self):
         return stored_state(self, STORED)
@@ -263,8 +274,11 @@ cdef class PackedEntry:
             setattr(self, name, value)
 
 
+cdef object OWN_METADATA = PackedEntry.metadata
+
+
 cdef void pack_importance(PackedEntry self):
-    cdef double importance, decay_factor
+    cdef double importance = 0.0, decay_factor = 0.0
     self.known &= ~<unsigned int>HAS_IMPORTANCE
     if as_float64(self._importance, &importance) and as_float64(self._decay_factor, &decay_factor):
         self.effective = importance * decay_factor
@@ -422,9 +436,9 @@ cdef class Gathered:
     """One call's entries as columns; ``call`` is the capsule that the kernel reads and writes."""
 
     cdef CountedCall state
-    cdef list entries
+    cdef list entries              # the caller's list, or a copy that only this object knows
     cdef object counter
-    cdef vector[PyObject*] items   # the entries that were read, to compare with and never to use
+    cdef vector[unsigned int] serials # of the entries that were read; 0 in a copy, where nothing can change
     cdef PyTypeObject* packed_type # the class whose entries were last read from C
     cdef object error              # what counting a row's tokens raised
 
@@ -442,9 +456,14 @@ cdef class Gathered:
         return self.entry_at(row)
 
     cdef object entry_at(self, Py_ssize_t row):
-        if row >= PyList_GET_SIZE(self.entries) or PyList_GET_ITEM(self.entries, row) != self.items[row]:
-            raise EntriesChanged
-        return <object>PyList_GET_ITEM(self.entries, row)
+        cdef object entry
+        if row < PyList_GET_SIZE(self.entries):
+            entry = <object>PyList_GET_ITEM(self.entries, row)
+            if self.serials[row] == 0:
+                return entry
+            if isinstance(entry, PackedEntry) and (<PackedEntry>entry).serial == self.serials[row]:
+                return entry
+        raise EntriesChanged
 
     cdef int64_t tokens(self, Py_ssize_t row) except -1:
         cdef object entry = self.entry_at(row)
@@ -524,8 +543,8 @@ cdef class ScoreReader:
 
     cdef int build_filter(self) except -1:
         cdef Py_ssize_t position = 0
-        cdef PyObject* key
-        cdef PyObject* value
+        cdef PyObject* key = NULL
+        cdef PyObject* value = NULL
         self.filter.start(PyDict_Size(self.scores))
         while PyDict_Next(self.scores, &position, &key, &value):
             if not PyUnicode_CheckExact(<object>key):
@@ -535,8 +554,8 @@ cdef class ScoreReader:
         return 0
 
     cdef inline void refill(self, unsigned int slot):
-        cdef PyObject* key
-        cdef PyObject* value
+        cdef PyObject* key = NULL
+        cdef PyObject* value = NULL
         self.ring_keys[slot] = NULL
         if PyDict_Next(self.scores, &self.position, &key, &value) and PyFloat_CheckExact(<object>value):
             self.ring_keys[slot] = key
@@ -605,7 +624,6 @@ cdef class ForeignReader:
         """0 where the entry was read, 1 where its numbers are not plain float64."""
         cdef object entry_id, metadata, value, decay_factor
         cdef PyObject* found
-        cdef double decay
         if self.cls != Py_TYPE(entry):
             self.cls = Py_TYPE(entry)
             self.formulas = uses_formulas(<object>self.cls)
@@ -714,13 +732,13 @@ def gather(list entries not None, scores, bint from_access, counter=None):
     gathered.state.allocate(rows)
     gathered.state.count_tokens = count_tokens
     gathered.state.context = <void*>gathered
-    gathered.items.resize(rows)
+    gathered.serials.resize(rows)
     relevance = gathered.state.relevance()
     timestamp = gathered.state.timestamp()
     importance = gathered.state.importance()
 
     for row in range(rows):
-        # Reading a foreign entry runs Python code, which may edit the list.
+        # A score of an odd type runs Python code, which may edit the list.
         if PyList_GET_SIZE(entries) != rows:
             return None
         if row + HEADERS_AHEAD < rows:
@@ -734,7 +752,6 @@ def gather(list entries not None, scores, bint from_access, counter=None):
                 if Py_TYPE(<object>ahead) == packed_type:
                     prefetch(<char*>(<PyObject*>(<PackedEntry>ahead).id_text) + 24)
         item = PyList_GET_ITEM(entries, row)
-        gathered.items[row] = item
         if Py_TYPE(<object>item) != packed_type and Py_TYPE(<object>item) != other_type:
             if reads_from_c(<type>Py_TYPE(<object>item)):
                 packed_type = Py_TYPE(<object>item)
@@ -744,6 +761,7 @@ def gather(list entries not None, scores, bint from_access, counter=None):
             if (<PackedEntry>item).known & EXPOSED:
                 pack_id(<PackedEntry>item)
             if (<PackedEntry>item).known & wanted == wanted:
+                gathered.serials[row] = (<PackedEntry>item).serial
                 timestamp[row] = (<PackedEntry>item).accessed_s if from_access else (<PackedEntry>item).created_s
                 importance[row] = (<PackedEntry>item).effective
                 if not any_scores or (filters and reader.filter.certainly_lacks(<uint64_t>(<PackedEntry>item).id_hash)):
@@ -753,6 +771,10 @@ def gather(list entries not None, scores, bint from_access, counter=None):
                 continue
         if foreign is None:
             foreign = ForeignReader.__new__(ForeignReader)
+            # Reading a foreign entry runs Python code, which may edit the list and free what was in it.
+            entries = list(entries)
+            gathered.entries = entries
+            item = PyList_GET_ITEM(entries, row)
         if foreign.read(<object>item, from_access, reader, &relevance[row], &timestamp[row], &importance[row]):
             return None
     gathered.packed_type = packed_type

@@ -1,7 +1,7 @@
 """MemoryEntry and the enums it is made of.
 
-MemoryEntry is an ordinary dataclass to its users. Under it lies ``_gather.PackedEntry``, which holds the attributes and,
-beside them, the numbers and the id that a selection reads, so that no selection has to ask Python for them.
+MemoryEntry is an ordinary dataclass to its users. Under it lies ``_gather.PackedEntry``, which holds the attributes
+and, beside them, the numbers and the id that a selection reads, so that no selection has to ask Python for them.
 """
 
 from __future__ import annotations
@@ -121,9 +121,10 @@ class MemoryEntry(PackedEntry):
         ValueError: importance is not between 0 and 1.
     """
 
-    content: Any
-    timestamp: float
-    memory_type: MemoryType
+    # field() keeps the dataclass from taking the packed attribute of this name for a default.
+    content: Any = field()
+    timestamp: float = field()
+    memory_type: MemoryType = field()
     importance: float = 0.5
     access_count: int = 0
     tags: list[str] = field(default_factory=list)

@@ -15,4 +15,4 @@ class ColumnTypeError(ColumnError, TypeError):
 
 
 class InputError(ValueError):
-    """A memory, a setting or a line of a file is wrong. The message names the place, the field, the value and the rule."""
+    """A memory, a setting or a line of a file is wrong. Its message names place, field, value and rule."""

@@ -1,16 +1,16 @@
 """The object door: MemorySelector over entries, and the records it answers with.
 
 A call takes one of two ways to the same answer. Where every method is the class's own and the numbers are plain, the
-entries are gathered into columns and the kernel ranks them. Everything else — an overridden method, exotic number types,
-an input that raises — is evaluated one entry at a time by the methods that subclasses may override, as documented.
+entries are gathered into columns and the kernel ranks them. Everything else — an overridden method, exotic number
+types, an input that raises — is evaluated one entry at a time by the methods that subclasses may override.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
 from operator import attrgetter
@@ -43,7 +43,7 @@ class Outcome(IntEnum):
 class ScoredMemory(_gather.PackedScores):
     """A chosen entry and its scores, as Python floats."""
 
-    entry: MemoryEntry
+    entry: MemoryEntry = field()
     relevance_score: float = 0.0
     recency_score: float = 0.0
     importance_score: float = 0.0
@@ -122,18 +122,18 @@ class MemorySelector:
         if not entries:
             return []
         now = time.time() if now is None else now
-        packed = self._packed(entries, similarity_scores, now)
-        if packed is not None:
+        while (packed := self._packed(entries, similarity_scores, now)) is not None:
             settings, gathered = packed
             try:
-                if _core.select_counted(gathered.call, settings):
-                    return gathered.kept(ScoredMemory)
-                gathered.reraise()
-            except _core.OverflowAt as overflow:
-                raise _overflow_error(gathered.entry(overflow.args[0]), settings.from_access) from None
+                try:
+                    if _core.select_counted(gathered.call, settings):
+                        return gathered.kept(ScoredMemory)
+                    gathered.reraise()
+                except _core.OverflowAt as overflow:
+                    raise _overflow_error(gathered.entry(overflow.args[0]), settings.from_access) from None
             except _gather.EntriesChanged:
                 # Another thread edited the list meanwhile; a copy of our own cannot change.
-                return self.select(query, list(entries), similarity_scores, now=now)
+                entries = list(entries)
         return self._apply_token_budget(self._scored(entries, similarity_scores, now))
 
     def select_entries(
@@ -277,14 +277,15 @@ class MemorySelector:
 
     def _scored(self, entries: Iterable[MemoryEntry], scores: Any, now: float) -> list[ScoredMemory]:
         """The entries that reach the minimum, in order, by the methods."""
-        kept = [row for row in self._rows(entries, scores, now) if row.composite_score >= self.config.min_composite_score]
+        rows = self._rows(entries, scores, now)
+        kept = [row for row in rows if row.composite_score >= self.config.min_composite_score]
         kept.sort(key=_composite, reverse=True)
         return kept
 
     def _audit_scores(
         self, entries: list[MemoryEntry], scores: Any, now: float
     ) -> tuple[list[AuditedMemory], list[AuditedMemory]]:
-        """Every entry with its scores in input order, outcome BELOW_MIN_SCORE; and those that reach the minimum, in order."""
+        """Every entry with its scores in input order, as BELOW_MIN_SCORE; and those that reach the minimum, ranked."""
         packed = self._packed(entries, scores, now)
         if packed is not None:
             settings, gathered = packed
@@ -354,7 +355,11 @@ def _counted(counter: Any, entry: MemoryEntry) -> int:
 def _overflow_error(entry: MemoryEntry, from_access: bool) -> OverflowError:
     name = "last_access" if from_access else "timestamp"
     value = entry.last_access if from_access else entry.timestamp
-    message = f"entry {entry.id!r} has {name} {value!r}, too far ahead of the clock for its recency to be a float"
+    try:
+        shown = repr(value)
+    except ValueError:  # an integer of more digits than Python prints
+        shown = "of thousands of digits"
+    message = f"entry {entry.id!r} has {name} {shown}, too far from the clock for its recency to be a float"
     try:
         in_milliseconds = abs(value) > _IMPLAUSIBLE_SECONDS
     except TypeError:
