@@ -137,8 +137,8 @@ def timestamp_column(values: Any, name: str = "timestamp") -> npt.NDArray[np.flo
 def tokens_column(values: Any, name: str = "tokens") -> npt.NDArray[np.int64]:
     """Return token counts as int64. Any integer type is read; the sign is left for the kernel to check.
 
-    A column without rows may be of floats, since NumPy makes `[]` a float64. Raises ColumnTypeError for floats, booleans
-    and whatever else is no integer; ColumnError, naming the row, for a null and for a value beyond int64.
+    A column without rows may be of floats, since NumPy makes `[]` a float64. Raises ColumnTypeError for floats,
+    booleans and whatever else is no integer; ColumnError, naming the row, for a null and for a value beyond int64.
     """
     if (
         type(values) is np.ndarray
@@ -184,8 +184,8 @@ def relevance_matrix(values: Any, rows: int, name: str = "relevance") -> Floats:
                 raise ColumnError(f"{name}[{query}] has {len(column)} scores; expected {rows}, one a row")
         if not queries:
             return np.empty((0, rows))
-        narrow = all(column.dtype == _FLOAT32 for column in queries)
-        return np.array(queries, dtype=_FLOAT32 if narrow else _FLOAT64)
+        dtype: np.dtype[Any] = _FLOAT32 if all(column.dtype == _FLOAT32 for column in queries) else _FLOAT64
+        return np.array(queries, dtype=dtype)
     raw = _read(values, name)
     if raw.values.ndim != 2:
         raise ColumnError(f"{name} has shape {raw.values.shape}; expected (queries, {rows})")
@@ -241,14 +241,13 @@ def _numbers_of_list(values: Sequence[Any], name: str, null: float, *, times: bo
     """What float() makes of each value of a list, None being null. Types are looked at once each, not once a row."""
     values = _without_0d_arrays(values)
     types = set(map(type, values))
-    wanted = "epoch seconds" if times else "a number"
-    for found in types - _FLOAT_TYPES:
-        narrow = times and issubclass(found, (np.float16, np.float32))
-        if narrow or not issubclass(found, (Real, np.bool_)) or issubclass(found, Decimal):
-            row = _first_of(values, found)
-            if narrow:
-                _fail_narrow_time(f"{name}[{row}]", found.__name__, np.dtype(found).itemsize)
-            raise ColumnTypeError(f"{name}[{row}] is {_a(values[row])}; expected {wanted}")
+    narrow = {found for found in types if times and issubclass(found, (np.float16, np.float32))}
+    wrong = {found for found in types - _FLOAT_TYPES if not _has_float(found)} | narrow
+    if wrong:
+        row, value = _first_of(values, wrong)
+        if type(value) in narrow:
+            _fail_narrow_time(f"{name}[{row}]", f"{_a(value)}", value.itemsize)
+        raise ColumnTypeError(f"{name}[{row}] is {_a(value)}; expected {'epoch seconds' if times else 'a number'}")
     try:
         # NumPy reads None as NaN here, and every number by its __float__.
         column = np.array(values, dtype=_FLOAT64)
@@ -263,12 +262,12 @@ def _integers_of_list(values: Sequence[Any], name: str) -> npt.NDArray[np.int64]
     """A list of integers as int64; a null, a fraction or a value beyond int64 is named with its row."""
     values = _without_0d_arrays(values)
     others = set(map(type, values)) - {int}
-    for found in others:
-        row = _first_of(values, found)
-        if found is type(None):
+    wrong = {found for found in others if not issubclass(found, Integral) or issubclass(found, bool)}
+    if wrong:
+        row, value = _first_of(values, wrong)
+        if value is None:
             _fail_null(name, row)
-        if not issubclass(found, Integral) or issubclass(found, bool):
-            raise ColumnTypeError(f"{name}[{row}] is {_a(values[row])}; expected an integer")
+        raise ColumnTypeError(f"{name}[{row}] is {_a(value)}; expected an integer")
     try:
         # NumPy would let an unsigned scalar of its own wrap around; int() does not.
         return np.array([int(value) for value in values] if others else values, dtype=_INT64)
@@ -280,6 +279,11 @@ def _integers_of_list(values: Sequence[Any], name: str) -> npt.NDArray[np.int64]
 _FLOAT_TYPES = {float, int, bool, type(None)}
 
 
+def _has_float(found: type) -> bool:
+    """Whether values of the type are real numbers that multiply with a float, which Decimal is not."""
+    return issubclass(found, (Real, np.bool_)) and not issubclass(found, Decimal)
+
+
 def _without_0d_arrays(values: Sequence[Any]) -> Sequence[Any]:
     """The list with every array of no dimensions replaced by its NumPy scalar; the very list where there is none."""
     if not any(issubclass(found, np.ndarray) for found in set(map(type, values))):
@@ -287,8 +291,8 @@ def _without_0d_arrays(values: Sequence[Any]) -> Sequence[Any]:
     return [value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value for value in values]
 
 
-def _first_of(values: Sequence[Any], wanted: type) -> int:
-    return next(row for row, value in enumerate(values) if type(value) is wanted)
+def _first_of(values: Sequence[Any], types: set[type]) -> tuple[int, Any]:
+    return next((row, value) for row, value in enumerate(values) if type(value) in types)
 
 
 def _float_of(value: Any, name: str, row: int) -> float:
@@ -336,7 +340,7 @@ def _read_pandas(series: Any, dtype: Any, name: str) -> _Raw:
             # A datetime64 asked for by name is in UTC whatever the zone, and NaT where null.
             unit = getattr(dtype, "unit", None) or np.datetime_data(dtype.numpy_dtype)[0]
             return _Raw(np.asarray(series.to_numpy(dtype=f"M8[{unit}]")), None, type_name)
-        if kind in "biuf":
+        if kind in "biuf" and hasattr(dtype, "numpy_dtype"):
             nulls = np.asarray(series.isna(), dtype=np.bool_)
             plain = series.to_numpy(dtype=dtype.numpy_dtype, na_value=0)
             return _Raw(np.asarray(plain), nulls if nulls.any() else None, type_name)
@@ -429,7 +433,7 @@ def _check_vector(array: npt.NDArray[Any], name: str) -> None:
         raise ColumnError(f"{name} has shape {array.shape}; expected one dimension, ({array.shape[0]},)")
 
 
-def _plain(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> Any:
+def _plain(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """The array with this dtype, C-contiguous and aligned: itself if it is, else a copy."""
     if array.dtype != dtype:
         # A signalling NaN and a long double beyond float64 convert as C converts them; neither is worth a warning.
@@ -438,7 +442,7 @@ def _plain(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> Any:
     return array if array.flags.num & _PLAIN == _PLAIN else array.copy(order="C")
 
 
-def _filled(column: npt.NDArray[Any], nulls: npt.NDArray[np.bool_] | None, null: float) -> Any:
+def _filled(column: npt.NDArray[Any], nulls: npt.NDArray[np.bool_] | None, null: float) -> npt.NDArray[Any]:
     """The column with its nulls replaced, in a copy: it may still be the caller's memory."""
     if nulls is None:
         return column
@@ -550,7 +554,9 @@ def _divide_block(
 
 
 def _a(values: Any) -> str:
-    name = type(values).__qualname__
+    if values is None:
+        return "None"
+    name = type(values).__name__
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
