@@ -1,0 +1,568 @@
+"""Whatever a caller brings, as the columns that the kernel reads.
+
+The one place that says what is wrong with a column. Everything here either returns a plain NumPy array, C-contiguous,
+aligned and of native byte order, or raises ColumnError or ColumnTypeError naming the column, what was found and what is
+wanted. A column that already has the kernel's layout comes back as itself or as a view of the same memory; anything
+else is copied. Nothing is ever written to what came in, and a result may be read-only.
+
+Two steps: `_read` takes the values out of whatever holds them, without a copy where that can be; the functions named
+after columns then convert what it found. Lists have no such first step and are converted value by value.
+"""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from numbers import Integral, Real
+from typing import Any, NamedTuple, NoReturn, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from memsel.errors import ColumnError, ColumnTypeError
+
+__all__ = [
+    "check_lengths",
+    "importance_column",
+    "negative_tokens_error",
+    "offsets_column",
+    "relevance_column",
+    "relevance_matrix",
+    "sparse_scores",
+    "timestamp_column",
+    "tokens_column",
+]
+
+Floats: TypeAlias = npt.NDArray[np.float64] | npt.NDArray[np.float32]
+
+_FLOAT64 = np.dtype(np.float64)
+_FLOAT32 = np.dtype(np.float32)
+_INT64 = np.dtype(np.int64)
+_INT64_MAX = 2**63 - 1
+_INT64_MIN = -(2**63)
+# C_CONTIGUOUS and ALIGNED in ndarray.flags.num: one attribute read instead of two.
+_PLAIN = 0x001 | 0x100
+# Rows converted at a time where a conversion takes several passes, so that its temporaries stay in the cache.
+_BLOCK = 1 << 14
+
+_NULL_RELEVANCE = 0.5
+
+# The step between neighbouring values of the narrow types at 1.7e9, the present in epoch seconds.
+_NARROW_TIMES = {2: "ends at 65504", 4: "has a step of 128 s at the present date"}
+
+# Seconds a unit of datetime64 lasts, as a fraction. Years and months have no fixed length and become days first.
+_UNIT_SECONDS = {
+    "W": (604_800, 1),
+    "D": (86_400, 1),
+    "h": (3_600, 1),
+    "m": (60, 1),
+    "s": (1, 1),
+    "ms": (1, 10**3),
+    "us": (1, 10**6),
+    "ns": (1, 10**9),
+    "ps": (1, 10**12),
+    "fs": (1, 10**15),
+    "as": (1, 10**18),
+}
+
+
+class _Raw(NamedTuple):
+    """Values as they came: an array of any dtype and layout, True where null, and how to name their type."""
+
+    values: npt.NDArray[Any]
+    nulls: npt.NDArray[np.bool_] | None
+    type_name: str
+
+
+def relevance_column(values: Any, name: str = "relevance") -> Floats:
+    """Return scores as float64, or as float32 where they come as float32; a null is 0.5, as a score never given.
+
+    Each value is what `float()` makes of it. Integers, booleans and float16 become float64. Raises ColumnTypeError for
+    anything that is not made of real numbers, ColumnError for a shape other than one dimension.
+    """
+    if (
+        type(values) is np.ndarray
+        and values.dtype is _FLOAT64
+        and values.ndim == 1
+        and values.flags.num & _PLAIN == _PLAIN
+    ):
+        return values
+    return _score_column(values, name, _NULL_RELEVANCE)
+
+
+def importance_column(values: Any, name: str = "importance") -> Floats:
+    """Return effective importances as float64, or as float32 where they come as float32; a null is NaN.
+
+    Reads and refuses what `relevance_column` does. A row whose importance is NaN is never kept.
+    """
+    if (
+        type(values) is np.ndarray
+        and values.dtype is _FLOAT64
+        and values.ndim == 1
+        and values.flags.num & _PLAIN == _PLAIN
+    ):
+        return values
+    return _score_column(values, name, np.nan)
+
+
+def timestamp_column(values: Any, name: str = "timestamp") -> npt.NDArray[np.float64]:
+    """Return times as float64 seconds since 1970-01-01T00:00Z; NaT and null are NaN.
+
+    Numbers are epoch seconds. datetime64 and Arrow timestamps and dates of any unit and zone become the float64 nearest
+    to value / units per second, ties to even; those without a zone are UTC. Raises ColumnTypeError for float32 and
+    float16, which cannot hold a present date, and for what is neither a real number nor a time; ColumnError for a shape
+    other than one dimension.
+    """
+    if (
+        type(values) is np.ndarray
+        and values.dtype is _FLOAT64
+        and values.ndim == 1
+        and values.flags.num & _PLAIN == _PLAIN
+    ):
+        return values
+    if isinstance(values, _LISTS):
+        return _numbers_of_list(values, name, np.nan, times=True)
+    raw = _read(values, name)
+    _check_vector(raw.values, name)
+    kind = raw.values.dtype.kind
+    if kind == "M":
+        seconds = _seconds_of_dates(raw.values, name)
+    elif kind == "f" and raw.values.dtype.itemsize < 8:
+        _fail_narrow_time(name, raw.type_name, raw.values.dtype.itemsize)
+    elif kind in "fiub":
+        seconds = _plain(raw.values, _FLOAT64)
+    else:
+        raise ColumnTypeError(f"{name} is {raw.type_name}; expected epoch seconds (float64 or integers) or datetime64")
+    return _filled(seconds, raw.nulls, np.nan)
+
+
+def tokens_column(values: Any, name: str = "tokens") -> npt.NDArray[np.int64]:
+    """Return token counts as int64. Any integer type is read; the sign is left for the kernel to check.
+
+    A column without rows may be of floats, since NumPy makes `[]` a float64. Raises ColumnTypeError for floats,
+    booleans and whatever else is no integer; ColumnError, naming the row, for a null and for a value beyond int64.
+    """
+    if (
+        type(values) is np.ndarray
+        and values.dtype is _INT64
+        and values.ndim == 1
+        and values.flags.num & _PLAIN == _PLAIN
+    ):
+        return values
+    return _integer_column(values, name)
+
+
+def negative_tokens_error(row: int, value: int, name: str = "tokens") -> ColumnError:
+    """Return the error that says that `row` counts fewer than no tokens."""
+    return ColumnError(f"{name}[{row}] is {value}; expected 0 or more")
+
+
+def check_lengths(**columns: npt.NDArray[Any] | None) -> int:
+    """Return the number of rows that all columns given share; None stands for a column that is not there.
+
+    Raises ColumnError naming the first column and the one that differs from it.
+    """
+    first, rows = "", -1
+    for name, column in columns.items():
+        if column is None:
+            continue
+        if rows < 0:
+            first, rows = name, len(column)
+        elif len(column) != rows:
+            raise ColumnError(f"{first} has {rows} rows, {name} has {len(column)}")
+    return max(rows, 0)
+
+
+def relevance_matrix(values: Any, rows: int, name: str = "relevance") -> Floats:
+    """Return a score for each query (first axis) and row (second): C-contiguous, float64 or float32, a null is 0.5.
+
+    Reads a matrix from whatever `relevance_column` reads a column from, Arrow excepted, or from a list of such columns,
+    one a query. Raises ColumnError when it is not (queries, `rows`), ColumnTypeError as `relevance_column`.
+    """
+    if isinstance(values, _LISTS):
+        queries = [relevance_column(column, f"{name}[{query}]") for query, column in enumerate(values)]
+        for query, column in enumerate(queries):
+            if len(column) != rows:
+                raise ColumnError(f"{name}[{query}] has {len(column)} scores; expected {rows}, one a row")
+        if not queries:
+            return np.empty((0, rows))
+        dtype: np.dtype[Any] = _FLOAT32 if all(column.dtype == _FLOAT32 for column in queries) else _FLOAT64
+        return np.array(queries, dtype=dtype)
+    raw = _read(values, name)
+    if raw.values.ndim != 2:
+        raise ColumnError(f"{name} has shape {raw.values.shape}; expected (queries, {rows})")
+    if raw.values.shape[1] != rows:
+        raise ColumnError(f"{name} has {raw.values.shape[1]} scores a query; expected {rows}, one a row")
+    return _scores(raw, name, _NULL_RELEVANCE)
+
+
+def offsets_column(values: Any, rows: int, name: str = "offsets") -> npt.NDArray[np.int64]:
+    """Return where each query's rows begin, and last where they end, as int64: from 0, never falling, to `rows`.
+
+    Raises ColumnError naming the first position that breaks this, ColumnTypeError for what is not made of integers.
+    """
+    offsets = tokens_column(values, name)
+    if not len(offsets):
+        raise ColumnError(f"{name} is empty; expected one value more than there are queries")
+    if offsets[0] != 0:
+        raise ColumnError(f"{name}[0] is {offsets[0]}; expected 0")
+    falls = offsets[1:] < offsets[:-1]
+    if falls.any():
+        at = int(falls.argmax()) + 1
+        raise ColumnError(f"{name}[{at}] is {offsets[at]}; expected {offsets[at - 1]} or more, as {name}[{at - 1}]")
+    if offsets[-1] != rows:
+        raise ColumnError(f"{name}[{len(offsets) - 1}] is {offsets[-1]}; expected {rows}, the number of rows")
+    return offsets
+
+
+def sparse_scores(
+    indptr: Any, rows: Any, scores: Any, n: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return scores given for some rows only: query q scores `rows[indptr[q]:indptr[q + 1]]`, each in 0 to n - 1.
+
+    int64, int64 and float64 columns; a null score is 0.5. Raises ColumnError naming the position of what does not fit.
+    """
+    at = tokens_column(rows, "rows")
+    given = relevance_column(scores, "scores")
+    check_lengths(rows=at, scores=given)
+    bounds = offsets_column(indptr, len(at), "indptr")
+    outside = (at < 0) | (at >= n)
+    if outside.any():
+        first = int(outside.argmax())
+        wanted = f"0 to {n - 1}" if n else "none, since there are no rows"
+        raise ColumnError(f"rows[{first}] is {at[first]}; expected {wanted}")
+    return bounds, at, _plain(given, _FLOAT64)
+
+
+# Lists ----------------------------------------------------------------------------------------------------------------
+
+_LISTS = (list, tuple, range)
+
+
+def _numbers_of_list(values: Sequence[Any], name: str, null: float, *, times: bool = False) -> npt.NDArray[np.float64]:
+    """What float() makes of each value of a list, None being null. Types are looked at once each, not once a row."""
+    values = _without_0d_arrays(values)
+    types = set(map(type, values))
+    narrow = {found for found in types if times and issubclass(found, (np.float16, np.float32))}
+    wrong = {found for found in types - _FLOAT_TYPES if not _has_float(found)} | narrow
+    if wrong:
+        row, value = _first_of(values, wrong)
+        if type(value) in narrow:
+            _fail_narrow_time(f"{name}[{row}]", f"{_a(value)}", value.itemsize)
+        raise ColumnTypeError(f"{name}[{row}] is {_a(value)}; expected {'epoch seconds' if times else 'a number'}")
+    try:
+        # NumPy reads None as NaN here, and every number by its __float__.
+        column = np.array(values, dtype=_FLOAT64)
+    except (ArithmeticError, TypeError, ValueError):
+        column = np.array([np.nan if value is None else _float_of(value, name, at) for at, value in enumerate(values)])
+    if type(None) in types and null == null:
+        column[np.fromiter((value is None for value in values), np.bool_, len(values))] = null
+    return column
+
+
+def _integers_of_list(values: Sequence[Any], name: str) -> npt.NDArray[np.int64]:
+    """A list of integers as int64; a null, a fraction or a value beyond int64 is named with its row."""
+    values = _without_0d_arrays(values)
+    others = set(map(type, values)) - {int}
+    wrong = {found for found in others if not issubclass(found, Integral) or issubclass(found, bool)}
+    if wrong:
+        row, value = _first_of(values, wrong)
+        if value is None:
+            _fail_null(name, row)
+        raise ColumnTypeError(f"{name}[{row}] is {_a(value)}; expected an integer")
+    try:
+        # NumPy would let an unsigned scalar of its own wrap around; int() does not.
+        return np.array([int(value) for value in values] if others else values, dtype=_INT64)
+    except OverflowError:
+        row = next(row for row, value in enumerate(values) if not _INT64_MIN <= int(value) <= _INT64_MAX)
+        raise ColumnError(f"{name}[{row}] is beyond int64; expected {_INT64_MIN} to {_INT64_MAX}") from None
+
+
+_FLOAT_TYPES = {float, int, bool, type(None)}
+
+
+def _has_float(found: type) -> bool:
+    """Whether values of the type are real numbers that multiply with a float, which Decimal is not."""
+    return issubclass(found, (Real, np.bool_)) and not issubclass(found, Decimal)
+
+
+def _without_0d_arrays(values: Sequence[Any]) -> Sequence[Any]:
+    """The list with every array of no dimensions replaced by its NumPy scalar; the very list where there is none."""
+    if not any(issubclass(found, np.ndarray) for found in set(map(type, values))):
+        return values
+    return [value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value for value in values]
+
+
+def _first_of(values: Sequence[Any], types: set[type]) -> tuple[int, Any]:
+    return next((row, value) for row, value in enumerate(values) if type(value) in types)
+
+
+def _float_of(value: Any, name: str, row: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise ColumnError(f"{name}[{row}] is beyond the range of float64") from None
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise ColumnTypeError(f"{name}[{row}], {_a(value)}, has no float: {error}") from error
+
+
+# From whatever holds them to an array ---------------------------------------------------------------------------------
+
+
+def _read(values: Any, name: str) -> _Raw:
+    """Take the values out of whatever holds them; `values` is no list."""
+    if isinstance(values, np.ndarray):
+        return _read_ndarray(values)
+    if isinstance(values, (str, bytes, bytearray)):
+        raise ColumnTypeError(f"{name} is {_a(values)}; expected a column of numbers")
+    dtype = getattr(values, "dtype", None)
+    if dtype is not None and not isinstance(dtype, np.dtype) and hasattr(values, "isna"):
+        return _read_pandas(values, dtype, name)
+    return _read_foreign(values, name)
+
+
+def _read_ndarray(array: npt.NDArray[Any]) -> _Raw:
+    plain = np.asarray(array)
+    nulls = None
+    if isinstance(array, np.ma.MaskedArray):
+        mask = np.ma.getmaskarray(array)
+        nulls = mask if mask.dtype == np.bool_ and mask.any() else None
+    return _Raw(plain, nulls, f"of dtype {plain.dtype}")
+
+
+def _read_pandas(series: Any, dtype: Any, name: str) -> _Raw:
+    """A pandas column whose type is pandas' own, recognised without importing pandas: its nulls are in `isna`.
+
+    Their `__array__` gives objects, from which neither a null nor a zone can be told apart.
+    """
+    kind = getattr(dtype, "kind", "O")
+    type_name = f"of pandas dtype {dtype}"
+    try:
+        if kind == "M":
+            # A datetime64 asked for by name is in UTC whatever the zone, and NaT where null.
+            unit = getattr(dtype, "unit", None) or np.datetime_data(dtype.numpy_dtype)[0]
+            return _Raw(np.asarray(series.to_numpy(dtype=f"M8[{unit}]")), None, type_name)
+        if kind in "biuf" and hasattr(dtype, "numpy_dtype"):
+            nulls = np.asarray(series.isna(), dtype=np.bool_)
+            plain = series.to_numpy(dtype=dtype.numpy_dtype, na_value=0)
+            return _Raw(np.asarray(plain), nulls if nulls.any() else None, type_name)
+        plain = np.asarray(series)
+    except Exception as error:
+        raise ColumnTypeError(f"{name}, a pandas column of {dtype}, could not be read: {error}") from error
+    return _Raw(plain, None, type_name)
+
+
+def _read_foreign(values: Any, name: str) -> _Raw:
+    """Another library's array, through the buffer protocol, the array protocols or DLPack, in this order."""
+    array_like = any(hasattr(values, how) for how in ("__array__", "__array_interface__", "__array_struct__"))
+    try:
+        if array_like or _has_buffer(values):
+            return _read_ndarray(np.asarray(values))
+        if hasattr(values, "__dlpack__"):
+            _check_device(values, name)
+            return _read_ndarray(np.from_dlpack(values))
+    except (ColumnError, MemoryError):
+        raise
+    except Exception as error:
+        raise ColumnTypeError(f"{name}, {_a(values)}, could not be read: {error}") from error
+    raise ColumnTypeError(f"{name} is {_a(values)}; expected an array, an Arrow column or a list of numbers")
+
+
+def _has_buffer(values: Any) -> bool:
+    try:
+        memoryview(values).release()
+    except TypeError:
+        return False
+    return True
+
+
+# DLPack's numbers for memory that the CPU reads: its own, and what CUDA and ROCm pin or manage for it.
+_CPU_DEVICES = {1: "CPU", 3: "CUDA host", 11: "ROCm host", 13: "CUDA managed"}
+
+
+def _check_device(values: Any, name: str) -> None:
+    device = getattr(values, "__dlpack_device__", None)
+    if device is None:
+        return
+    kind, number = device()
+    if int(kind) not in _CPU_DEVICES:
+        raise ColumnTypeError(
+            f"{name}, {_a(values)}, is on DLPack device ({int(kind)}, {int(number)}); expected CPU memory"
+        )
+
+
+# From an array to a column --------------------------------------------------------------------------------------------
+
+
+def _score_column(values: Any, name: str, null: float) -> Floats:
+    if isinstance(values, _LISTS):
+        return _numbers_of_list(values, name, null)
+    raw = _read(values, name)
+    _check_vector(raw.values, name)
+    return _scores(raw, name, null)
+
+
+def _scores(raw: _Raw, name: str, null: float) -> Floats:
+    dtype = raw.values.dtype
+    if dtype.kind not in "fiub":
+        raise ColumnTypeError(f"{name} is {raw.type_name}; expected real numbers")
+    narrow = dtype.kind == "f" and dtype.itemsize == 4
+    return _filled(_plain(raw.values, _FLOAT32 if narrow else _FLOAT64), raw.nulls, null)
+
+
+def _integer_column(values: Any, name: str) -> npt.NDArray[np.int64]:
+    if isinstance(values, _LISTS):
+        return _integers_of_list(values, name)
+    raw = _read(values, name)
+    _check_vector(raw.values, name)
+    array = raw.values
+    if array.dtype.kind not in "iu" and (array.size or array.dtype.kind != "f"):
+        raise ColumnTypeError(f"{name} is {raw.type_name}; expected integers")
+    if raw.nulls is not None:
+        _fail_null(name, int(raw.nulls.argmax()))
+    if array.dtype.kind == "u" and array.dtype.itemsize == 8:
+        beyond = array > np.uint64(_INT64_MAX)
+        if beyond.any():
+            row = int(beyond.argmax())
+            raise ColumnError(f"{name}[{row}] is {array[row]}; expected at most {_INT64_MAX}, the end of int64")
+    return _plain(array, _INT64)
+
+
+def _check_vector(array: npt.NDArray[Any], name: str) -> None:
+    if array.ndim == 0:
+        raise ColumnError(f"{name} is a single value; expected one dimension, a value a row")
+    if array.ndim != 1:
+        raise ColumnError(f"{name} has shape {array.shape}; expected one dimension, ({array.shape[0]},)")
+
+
+def _plain(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """The array with this dtype, C-contiguous and aligned: itself if it is, else a copy."""
+    if array.dtype != dtype:
+        # A signalling NaN and a long double beyond float64 convert as C converts them; neither is worth a warning.
+        with np.errstate(all="ignore"):
+            return array.astype(dtype, order="C")
+    return array if array.flags.num & _PLAIN == _PLAIN else array.copy(order="C")
+
+
+def _filled(column: npt.NDArray[Any], nulls: npt.NDArray[np.bool_] | None, null: float) -> npt.NDArray[Any]:
+    """The column with its nulls replaced, in a copy: it may still be the caller's memory."""
+    if nulls is None:
+        return column
+    column = column.copy()
+    column[nulls] = null
+    return column
+
+
+# Times ----------------------------------------------------------------------------------------------------------------
+
+
+def _seconds_of_dates(dates: npt.NDArray[Any], name: str) -> npt.NDArray[np.float64]:
+    """Epoch seconds of a datetime64 array of any unit, multiple, byte order and layout; NaT is NaN."""
+    unit, count = np.datetime_data(dates.dtype)
+    missing = np.isnat(dates)
+    some_missing = bool(missing.any())
+    ticks = _plain(dates, dates.dtype.newbyteorder("=")).view(_INT64)
+    if some_missing:
+        # NaT is the least int64, which would send its neighbours the slow way.
+        ticks = np.where(missing, 0, ticks)
+    if unit == "generic":
+        if not missing.all():
+            raise ColumnTypeError(f"{name} is of dtype datetime64 without a unit; expected one such as datetime64[us]")
+        return np.full(len(dates), np.nan)
+    if unit in ("Y", "M"):
+        seconds = _seconds_of_months(ticks, count * (12 if unit == "Y" else 1))
+    else:
+        numerator, denominator = _UNIT_SECONDS[unit]
+        seconds = _seconds(ticks, numerator * count, denominator)
+    if some_missing:
+        seconds[missing] = np.nan
+    return seconds
+
+
+def _seconds_of_months(ticks: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.float64]:
+    """Epoch seconds at the start of the month `ticks * count` months after January 1970."""
+    # The calendar repeats every 400 years: the month within the cycle goes through NumPy, which cannot overflow there,
+    # and Python's integers, which cannot overflow at all, count the cycles.
+    months = [int(tick) * count for tick in ticks]
+    within = np.array([month % 4_800 for month in months], dtype="M8[M]").astype("M8[D]").view(_INT64)
+    days = (month // 4_800 * 146_097 + int(day) for month, day in zip(months, within, strict=True))
+    return np.fromiter((float(day * 86_400) for day in days), _FLOAT64, len(months))
+
+
+def _seconds(ticks: npt.NDArray[np.int64], numerator: int, denominator: int) -> npt.NDArray[np.float64]:
+    """The float64 nearest to ticks * numerator / denominator, ties to even, for every int64.
+
+    `denominator` is a power of ten up to 1e18; one factor is 1 or the other a whole multiple of datetime64.
+    """
+    seconds = np.empty(len(ticks))
+    for start in range(0, len(ticks), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        _divide_block(ticks[block], numerator, denominator, seconds[block])
+    return seconds
+
+
+# Up to here an int64 is a float64 too.
+_EXACT = 2**53
+
+
+def _divide_block(
+    ticks: npt.NDArray[np.int64], numerator: int, denominator: int, seconds: npt.NDArray[np.float64]
+) -> None:
+    """Fill `seconds` with correctly rounded ticks * numerator / denominator.
+
+    Let v = ticks * numerator, within int64, d = denominator = 10^k, x = v / d. Three ways, each rounding x once:
+
+    1. d = 1: the conversion of an int64 to float64 is correctly rounded.
+    2. |v| <= 2^53: v is exact in float64, and so is d, since 10^18 = 2^18 * 5^18 and 5^18 < 2^53. One IEEE division
+       of two exact operands is correctly rounded.
+    3. |v| > 2^53 and k is 3, 6 or 9: write v = q*d + r with 0 <= r < d, and return fl(q + t) with t = fl(r / d).
+       q is exact, for |q| <= 2^63 / 1000 < 2^53 + 2^51 when k = 3 -- so for k = 3 only |q| <= 2^53 goes this way.
+       Rounding q + t instead of x gives the same unless a midpoint of two neighbouring float64 lies between them or is
+       one of them. Let 2^e <= |x| < 2^(e+1); q and q + 1 are integers and |x| >= 2^e, so x and q + t are in the same
+       closed binade, whose midpoints are the multiples m / 2^p with p = 53 - e.
+       If x is one of them, then r / d is a multiple of 2^-p below 1. p is at most 30 (below), so r / d is a float64,
+       t = r / d and q + t = x.
+       If not, then x is at least g / (d * 2^p) away from every midpoint, where g is a divisor of both v * 2^p and
+       d: |x - m / 2^p| = |v * 2^p - m * d| / (d * 2^p), and the numerator is a nonzero multiple of g = 2^min(p, k).
+       And |t - r / d| <= 2^-54, half a unit in the last place of a number below 1. So no midpoint lies between when
+       d * 2^p / g < 2^54. As |x| > 2^53 / d and |x| < 2^(e+1), 2^p = 2^(53-e) < 2 * d: k = 3 and 6 give at most
+       2 * d^2 <= 2e12 < 2^54. k = 9 gives 2^p < 2e9, so p <= 30, and p >= 53 - 33 = 20 > k since |x| < 2^34;
+       so g = 2^9 and d * 2^p / g <= 1e9 * 2^30 / 2^9 < 2^51.
+    4. Whatever is left (ps and finer beyond 2^53, and products beyond int64) is divided by Python, whose quotient of
+       two integers of any size is correctly rounded.
+    """
+    low, high = int(ticks.min()) * numerator, int(ticks.max()) * numerator
+    if low >= _INT64_MIN and high <= _INT64_MAX:
+        product = ticks * numerator if numerator != 1 else ticks
+        if denominator == 1:
+            seconds[:] = product
+            return
+        if low >= -_EXACT and high <= _EXACT:
+            np.divide(product, float(denominator), out=seconds)
+            return
+        if denominator in (10**3, 10**6, 10**9) and low >= -_EXACT * denominator and high < _EXACT * denominator:
+            whole = product // denominator
+            np.divide(product - whole * denominator, float(denominator), out=seconds)
+            seconds += whole
+            exact = (product >= -_EXACT) & (product <= _EXACT)
+            if exact.any():
+                seconds[exact] = product[exact] / float(denominator)
+            return
+    for row, tick in enumerate(ticks.tolist()):
+        seconds[row] = tick * numerator / denominator
+
+
+# What does not fit ----------------------------------------------------------------------------------------------------
+
+
+def _a(values: Any) -> str:
+    if values is None:
+        return "None"
+    name = type(values).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
+def _fail_null(name: str, row: int) -> NoReturn:
+    raise ColumnError(f"{name}[{row}] is null; expected an integer")
+
+
+def _fail_narrow_time(name: str, type_name: str, size: int) -> NoReturn:
+    raise ColumnTypeError(f"{name} is {type_name}, which {_NARROW_TIMES[size]}; expected float64, integers or dates")
