@@ -9,6 +9,7 @@ except ModuleNotFoundError as _not_built:
         "memsel's compiled modules are not built for this interpreter; run `pip install .` in the source tree"
     ) from _not_built
 
+from .arrays import Selection, select_arrays, select_batch
 from .config import SelectionConfig
 from .entry import MemoryEntry, MemoryPriority, MemoryType
 from .errors import ColumnError, ColumnTypeError, InputError
@@ -25,6 +26,9 @@ __all__ = [
     "MemoryType",
     "Outcome",
     "ScoredMemory",
+    "Selection",
     "SelectionConfig",
     "__version__",
+    "select_arrays",
+    "select_batch",
 ]
