@@ -2,6 +2,7 @@ from typing import Any, final
 
 __test__: dict[str, Any]
 ISA: str
+COMPILER: str
 
 class OverflowAt(Exception): ...
 

@@ -82,6 +82,9 @@ cdef extern from "filter.hpp" namespace "memsel" nogil:
     int filter_level_count()
     const FilterLevel* filter_level(int index)
 
+cdef extern from "compiler.hpp" namespace "memsel" nogil:
+    const char* kCompiler
+
 cdef extern from "clock.hpp" namespace "memsel" nogil:
     double monotonic_seconds()
 
@@ -130,6 +133,7 @@ cdef const FilterLevel* chosen_level() except NULL:
 
 cdef const FilterLevel* LEVEL = chosen_level()
 ISA = LEVEL.name.decode()
+COMPILER = kCompiler.decode()
 
 
 # --- one row ---------------------------------------------------------------------------------------------------------
