@@ -1,0 +1,20 @@
+"""The command line. This module only finds the packages that the command needs, or says which extra holds them."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run ``memsel`` with the arguments of the process; ends by SystemExit, with 2 where the input is wrong."""
+    try:
+        from .command import memsel
+    except ModuleNotFoundError as error:
+        if error.name not in ("click", "rich"):
+            raise
+        hint = f"memsel: the command line needs {error.name}; install it with: pip install 'memsel[cli]'"
+        print(hint, file=sys.stderr)
+        sys.exit(2)
+    memsel(prog_name="memsel")
