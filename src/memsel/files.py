@@ -7,6 +7,7 @@ perhaps ``query``. Lines are decoded as they come, so a long file never lies in 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _OFFSET = re.compile(r" \(byte (\d+)\)$")
+_NO_CONSTANT = "NaN and Infinity are no JSON numbers"
+_TOO_LARGE = "a number is too large"
 # Deeper content is no memory; the bound keeps every later walk over it (str, JSON output) far from Python's own limit.
 _MAX_DEPTH = 64
 
@@ -61,23 +64,31 @@ def decoded(data: bytes, place: Callable[[int | None], str]) -> Any:
     except RecursionError:
         raise InputError(f"{place(None)}: nested too deeply") from None
     except msgspec.DecodeError as error:
-        if _SURROGATE_ESCAPE.search(data):
-            # msgspec refuses half a surrogate pair, which real exports hold; the standard library reads it.
-            try:
-                return json.loads(data, parse_constant=_refuse_constant, parse_float=_finite_float)
-            except (ValueError, RecursionError):
-                pass
-        _raise_json_error(str(error), data, place)
+        if not _SURROGATE_ESCAPE.search(data):
+            _raise_json_error(str(error), data, place)
+    # msgspec refuses half a surrogate pair, which real exports hold; the standard library reads it.
+    try:
+        return json.loads(data, parse_constant=_refuse_constant, parse_float=_finite_float)
+    except RecursionError:
+        raise InputError(f"{place(None)}: nested too deeply") from None
+    except json.JSONDecodeError as error:
+        offset = len(error.doc[: error.pos].encode("utf-8", "surrogatepass"))
+        raise InputError(f"{place(offset)}: {error.msg[:1].lower()}{error.msg[1:]}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{place(None)}: not UTF-8 text") from None
+    except ValueError as error:
+        reason = str(error) if error.args[0] in (_NO_CONSTANT, _TOO_LARGE) else _TOO_LARGE
+        raise InputError(f"{place(None)}: {reason}") from None
 
 
-def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(word)
+def _refuse_constant(_word: str) -> NoReturn:
+    raise ValueError(_NO_CONSTANT)
 
 
 def _finite_float(text: str) -> float:
     number = float(text)
-    if number in (float("inf"), float("-inf")):
-        raise ValueError(text)
+    if math.isinf(number):
+        raise ValueError(_TOO_LARGE)
     return number
 
 
@@ -86,13 +97,13 @@ def _raise_json_error(message: str, data: bytes, place: Callable[[int | None], s
     offset = int(found[1]) if found else None
     reason = _OFFSET.sub("", message).removeprefix("JSON is malformed: ")
     if offset is not None and data[offset : offset + 1] in (b"N", b"I"):
-        reason = "NaN and Infinity are no JSON numbers"
+        reason = _NO_CONSTANT
     elif reason == "Input data was truncated":
         reason = "the JSON text ends too early" if data.strip() else "nothing here; expected JSON text"
     elif reason == "Invalid UTF-8 encoded string":
         reason = "not UTF-8 text"
-    elif reason.endswith("out of range"):
-        reason = "a number is too large for a 64-bit float"
+    elif "out of range" in reason:
+        reason = _TOO_LARGE
     raise InputError(f"{place(offset)}: {reason}") from None
 
 

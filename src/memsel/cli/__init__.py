@@ -10,6 +10,8 @@ __all__ = ["main"]
 def main() -> None:
     """Run ``memsel`` with the arguments of the process; ends by SystemExit, with 2 where the input is wrong."""
     try:
+        import rich  # noqa: F401 - only tables need it, but who lacks it should learn so before any work is done
+
         from .command import memsel
     except ModuleNotFoundError as error:
         if error.name not in ("click", "rich"):

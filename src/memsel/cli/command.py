@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -128,9 +129,11 @@ def select(
             with _opened(scores_file) as stream:
                 scores = read_scores(stream, _name_of(scores_file))
         moment = time.time() if now is None else now
-        config = SelectionConfig(**given)
+        config = _config(given)
         audited = _audited(found.memories, query or found.query or "", scores, config, moment)
-    if scores is None:
+    if not audited:
+        _note(f"{visible(_name_of(file))} holds no memory")
+    elif scores is None:
         _note("no scores given: relevance is neutral (0.5 for every memory), and the query has no effect")
     else:
         _note_mismatch(scores, [memory.entry.id for memory in audited])
@@ -144,16 +147,14 @@ def select(
 def _one_line_errors() -> Iterator[None]:
     try:
         yield
-    except ZeroDivisionError:
-        raise WrongInput("--recency-half-life-hours is 0; expected another number of hours") from None
-    except (InputError, OverflowError, ValueError) as error:
+    except (InputError, OverflowError) as error:
         raise WrongInput(visible(str(error))) from None
 
 
 @contextmanager
 def _opened(path: str) -> Iterator[BinaryIO]:
     if path == "-":
-        yield click.get_binary_stream("stdin")
+        yield sys.stdin.buffer
         return
     try:
         with open(path, "rb") as stream:
@@ -169,6 +170,15 @@ def _name_of(path: str) -> str:
 # --- the composite policy -----------------------------------------------------------------------------------------
 
 
+def _config(given: dict[str, Any]) -> SelectionConfig:
+    try:
+        return SelectionConfig(**given)
+    except ValueError as error:
+        names = [name for name in _CONFIG_FIELDS if name.endswith("_weight")]
+        weights = ", ".join(f"{_flag(name)} {given.get(name, _CONFIG_FIELDS[name])}" for name in names)
+        raise InputError(f"{error} ({weights})") from None
+
+
 def _audited(
     memories: list[tuple[str, dict[str, Any]]],
     query: str,
@@ -180,7 +190,10 @@ def _audited(
     if scores is not None:
         # The keys of a JSON object are text, so the id 7 of a memory finds its score under "7".
         scores = {entry.id: scores[str(entry.id)] for entry in entries if str(entry.id) in scores}
-    return MemorySelector(config).audit(query, entries, scores, now=now)
+    try:
+        return MemorySelector(config).audit(query, entries, scores, now=now)
+    except ZeroDivisionError:
+        raise InputError("--recency-half-life-hours is 0; expected another number of hours") from None
 
 
 def _note(text: str) -> None:
@@ -199,28 +212,32 @@ def _note_mismatch(scores: Mapping[str, float], ids: list[Any]) -> None:
 
 
 def _write_composite(audited: list[AuditedMemory], config: SelectionConfig, output: str, audit: bool) -> None:
-    kept = sorted((memory for memory in audited if memory.rank is not None), key=lambda memory: memory.rank)
+    kept = sorted((memory for memory in audited if memory.rank is not None), key=lambda memory: memory.rank or 0)
     dropped = sorted((memory for memory in audited if memory.rank is None), key=_best_first)
-    used = sum(memory.tokens for memory in kept)
+    used = sum(memory.tokens or 0 for memory in kept)
     if output == "table":
         summary = f"kept {len(kept)} of {len(audited)}, {used} of {config.token_budget} tokens"
-        drops = [(memory.outcome.name.lower(), _row(memory)) for memory in dropped]
+        drops = [(_outcome(memory), _row(memory)) for memory in dropped]
         print_table(Report([_row(memory) for memory in kept], drops, summary), every_drop=audit)
         return
     records = [_record(memory) for memory in kept]
-    drops = [_record(memory) for memory in dropped] if audit else []
+    dropped_records = [_record(memory) for memory in dropped] if audit else []
     if output == "jsonl":
-        click.echo(b"".join(json_bytes(record) for record in records + drops), nl=False)
+        click.echo(b"".join(json_bytes(record) for record in records + dropped_records), nl=False)
         return
     document: dict[str, Any] = {
         "policy": "composite",
         "selected": records,
         "total_tokens": used,
-        "dropped_counts": dict(Counter(memory.outcome.name.lower() for memory in dropped)),
+        "dropped_counts": dict(Counter(map(_outcome, dropped))),
     }
     if audit:
-        document["dropped"] = drops
+        document["dropped"] = dropped_records
     click.echo(json_bytes(document, indent=2), nl=False)
+
+
+def _outcome(memory: AuditedMemory) -> str:
+    return memory.outcome.name.lower()
 
 
 def _best_first(memory: AuditedMemory) -> tuple[bool, float]:
@@ -242,12 +259,10 @@ def _row(memory: AuditedMemory) -> Row:
 
 
 def _record(memory: AuditedMemory) -> dict[str, Any]:
-    rank = None if memory.rank is None else memory.rank + 1
-    outcome = memory.outcome.name.lower()
     return {
         "id": memory.entry.id,
-        "rank": rank,
-        "outcome": outcome,
+        "rank": None if memory.rank is None else memory.rank + 1,
+        "outcome": _outcome(memory),
         **_scores_of(memory),
         "tokens": memory.tokens,
         "content": memory.entry.content,

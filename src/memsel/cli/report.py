@@ -1,7 +1,7 @@
 """What a selection looks like: a table for people, JSON for machines.
 
 Text of a memory is foreign text. In the table its line breaks are flattened and its control characters escaped, so that
-it cannot move the cursor, recolour the terminal or reorder the line; in JSON it stands as it is, escaped as JSON does.
+it cannot move the cursor, recolour the terminal or reorder the line; in JSON the same characters are JSON's escapes.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Report", "Row", "json_bytes", "print_table", "visible"]
 
-# C0 and C1 controls, direction marks and overrides, line and paragraph separators, invisible tags, lone surrogates.
-_UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
-)
+# DEL and C1 controls, direction marks and overrides, line and paragraph separators, invisible tags, lone surrogates.
+_UNSAFE = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f"
+_UNSAFE_IN_TEXT = re.compile(f"[\x00-\x1f{_UNSAFE}]")
+# The controls below U+0020 are escaped by the JSON writer itself, and what it writes between values has line breaks.
+_UNSAFE_IN_JSON = re.compile(f"[{_UNSAFE}]")
 _BLANKS = re.compile(r"\s+")
 _SHORT_NAMES = {"relevance": "rel", "recency": "rec", "importance": "imp", "tokens": "tok"}
 _PREVIEW_LINES = 2
@@ -53,17 +54,16 @@ class Report:
 
 def visible(text: str) -> str:
     """Text on one line, in which every character that a terminal might obey is written as an escape."""
-    return _UNSAFE.sub(lambda found: ascii(found[0])[1:-1], _BLANKS.sub(" ", text).strip())
+    return _UNSAFE_IN_TEXT.sub(lambda found: ascii(found[0])[1:-1], _BLANKS.sub(" ", text).strip())
 
 
 # --- JSON ---------------------------------------------------------------------------------------------------------
 
 
 def json_bytes(value: Any, indent: int | None = None) -> bytes:
-    """JSON text in UTF-8 and a line break. NaN and infinities become null, a lone surrogate its escape."""
+    """JSON text in UTF-8 and a line break. NaN and infinities become null; what a terminal might obey is escaped."""
     text = json.dumps(_without_nan(value), ensure_ascii=False, allow_nan=False, indent=indent)
-    # What UTF-8 cannot encode is a lone surrogate, and backslashreplace happens to write it as JSON does.
-    return text.encode("utf-8", "backslashreplace") + b"\n"
+    return _UNSAFE_IN_JSON.sub(lambda found: json.dumps(found[0])[1:-1], text).encode() + b"\n"
 
 
 def _without_nan(value: Any) -> Any:

@@ -1,0 +1,344 @@
+"""The command: what it prints, what it refuses, and that no text of a memory reaches the terminal raw."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import memsel
+from memsel import MemorySelector, SelectionConfig
+from memsel.cli.command import memsel as command
+from memsel.cli.report import json_bytes, visible
+from memsel.files import entry_from
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+MEMORIES = str(EXAMPLES / "memories.jsonl")
+SCORES = str(EXAMPLES / "scores.json")
+BELIEFS = Path(__file__).parent.parent.parent / "shared/data/precisionmembench/beliefs.seed.embedded.json"
+NOW = "2026-10-08T00:00Z"
+NOW_SECONDS = 1_791_417_600.0
+
+
+def run(*args: str, stdin: bytes | str | None = None, columns: int | None = None):
+    env = {"COLUMNS": None if columns is None else str(columns), "NO_COLOR": None, "FORCE_COLOR": None}
+    return CliRunner(env=env).invoke(command, list(args), input=stdin, prog_name="memsel")
+
+
+def spawn(*args: str, stdin: bytes = b"", **env: str) -> subprocess.CompletedProcess[bytes]:
+    clean = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "FORCE_COLOR", "NO_COLOR")}
+    return subprocess.run([sys.executable, "-m", "memsel", *args], input=stdin, capture_output=True, env=clean | env)
+
+
+def composite(*args: str, **more: object):
+    result = run("select", *args, "--now", NOW, **more)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def memory(content: object = "x", **more: object) -> dict[str, object]:
+    return {"id": "a", "content": content, "timestamp": NOW_SECONDS, **more}
+
+
+def lines_of(*memories: dict[str, object]) -> bytes:
+    return "\n".join(json.dumps(one) for one in memories).encode()
+
+
+# --- the face
+
+
+def test_version_is_the_packages():
+    assert run("--version").stdout == f"memsel {memsel.__version__}\n"
+    assert spawn("--version").stdout.decode().split() == ["memsel", memsel.__version__]
+
+
+def test_every_config_field_is_an_option_and_help_names_the_librarys_default():
+    text = " ".join(run("select", "--help").stdout.split())
+    for name, default in vars(SelectionConfig()).items():
+        if name != "token_counter":
+            assert re.search(rf"--{name.replace('_', '-')}\b[^\[]*(\[[a-z|]+\][^\[]*)?\[default: {default}\]", text), (
+                name
+            )
+
+
+def test_without_click_or_rich_the_command_says_which_extra_holds_them():
+    for missing in ("click", "rich"):
+        code = f"import sys; sys.modules[{missing!r}] = None; from memsel.cli import main; main()"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == (
+            f"memsel: the command line needs {missing}; install it with: pip install 'memsel[cli]'\n"
+        )
+
+
+def test_json_output_and_help_never_import_rich_nor_tables():
+    code = (
+        "import sys; from memsel.cli.command import memsel\n"
+        f"memsel(['select', {MEMORIES!r}, '--format', 'json'], standalone_mode=False)\n"
+        "assert 'rich.console' not in sys.modules and 'rich.text' not in sys.modules"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+def test_the_library_does_not_import_the_command():
+    code = "import memsel, sys; assert not {'click', 'rich', 'memsel.cli', 'memsel.files'} & set(sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+# --- the selection is the library's
+
+
+@pytest.mark.parametrize(
+    ("options", "config"),
+    [
+        ((), {}),
+        (("--top-k", "3"), {"top_k": 3}),
+        (("--token-budget", "60"), {"token_budget": 60}),
+        (("--token-budget", "60", "--overflow", "stop"), {"token_budget": 60, "overflow": "stop"}),
+        (("--min-composite-score", "0.58"), {"min_composite_score": 0.58}),
+        (
+            ("--relevance-weight", "0.2", "--recency-weight", "0.5", "--recency-half-life-hours", "336"),
+            {"relevance_weight": 0.2, "recency_weight": 0.5, "recency_half_life_hours": 336.0},
+        ),
+        (
+            ("--recency-from", "accessed", "--recency-half-life-hours", "100", "--clamp-future"),
+            {"recency_from": "accessed", "recency_half_life_hours": 100.0, "clamp_future": True},
+        ),
+        (
+            ("--relevance-weight", "0", "--recency-weight", "0", "--importance-weight", "1"),
+            {"relevance_weight": 0.0, "recency_weight": 0.0, "importance_weight": 1.0},
+        ),
+    ],
+)
+@pytest.mark.parametrize("moment", [NOW, str(NOW_SECONDS), "2026-10-08T05:30:00+05:30"])
+def test_the_answer_is_that_of_the_selector_with_the_same_config(options, config, moment):
+    result = run("select", MEMORIES, "--scores", SCORES, "--format", "json", "--now", moment, *options)
+    entries = [entry_from(json.loads(line), "", NOW_SECONDS) for line in Path(MEMORIES).read_text("utf-8").splitlines()]
+    scores = json.loads(Path(SCORES).read_text("utf-8"))
+    expected = MemorySelector(SelectionConfig(**config)).select("", entries, scores, now=NOW_SECONDS)
+    found = json.loads(result.stdout)
+    assert expected
+    assert [
+        (row["id"], row["score"], row["relevance"], row["recency"], row["importance"]) for row in found["selected"]
+    ] == [
+        (row.entry.id, row.composite_score, row.relevance_score, row.recency_score, row.importance_score)
+        for row in expected
+    ]
+    assert [row["rank"] for row in found["selected"]] == list(range(1, len(expected) + 1))
+    assert found["total_tokens"] == sum(row["tokens"] for row in found["selected"])
+    assert sum(found["dropped_counts"].values()) == len(entries) - len(expected)
+
+
+def test_the_clock_is_read_when_now_is_not_given(monkeypatch):
+    monkeypatch.setattr("time.time", lambda: NOW_SECONDS)
+    assert run("select", MEMORIES, "--format", "json").stdout == composite(MEMORIES, "--format", "json").stdout
+
+
+def test_audit_lists_every_dropped_memory_with_its_outcome():
+    options = (MEMORIES, "--scores", SCORES, "--audit", "--top-k", "4", "--token-budget", "45",
+               "--min-composite-score", "0.56", "--overflow", "skip")  # fmt: skip
+    found = json.loads(composite(*options, "--format", "json").stdout)
+    rows = [json.loads(line) for line in composite(*options, "--format", "jsonl").stdout.splitlines()]
+    assert rows == found["selected"] + found["dropped"]
+    assert len({row["id"] for row in rows}) == len(rows) == 35
+    outcomes = [row["outcome"] for row in found["dropped"]]
+    assert {name: outcomes.count(name) for name in found["dropped_counts"]} == found["dropped_counts"]
+    assert set(outcomes) == {"below_min_score", "over_budget"}
+    assert [row["score"] for row in found["dropped"]] == sorted(
+        (row["score"] for row in found["dropped"]), reverse=True
+    )
+    table = composite(*options).stdout
+    for row in rows:
+        assert re.search(rf"\b{row['id']}\b", table)
+        assert row["outcome"] == "kept" or f"{row['outcome']}  {row['content']}" in table
+
+
+def test_integer_ids_find_their_scores_and_stay_integers(tmp_path):
+    (tmp_path / "s.json").write_text('{"7": 0.9, "8": 0.1}')
+    done = composite("-", "--scores", str(tmp_path / "s.json"), "--format", "jsonl",
+                     stdin=lines_of(memory(id=8), memory(id=7)))  # fmt: skip
+    assert [(row["id"], row["relevance"]) for row in map(json.loads, done.stdout.splitlines())] == [(7, 0.9), (8, 0.1)]
+    assert done.stderr == ""
+
+
+# --- notes on standard error
+
+
+def test_without_scores_a_note_says_that_the_query_has_no_effect():
+    done = composite(MEMORIES, "--query", "databases", "--format", "json")
+    assert done.stderr == (
+        "note: no scores given: relevance is neutral (0.5 for every memory), and the query has no effect\n"
+    )
+    assert done.stdout == composite(MEMORIES, "--format", "json").stdout
+    assert composite(MEMORIES, "--scores", SCORES).stderr == ""
+
+
+def test_scores_without_memory_and_memories_without_score_are_counted(tmp_path):
+    (tmp_path / "s.json").write_text(json.dumps({"a": 1, "gone": 0.5, "\x1b[0m": 0.5}))
+    done = composite("-", "--scores", str(tmp_path / "s.json"), stdin=lines_of(memory(), memory(id="b")))
+    assert done.stderr.splitlines() == [
+        "note: 2 of 3 scores belong to no memory of the file: 'gone', '\\x1b[0m'",
+        "note: 1 of 2 memories have no score; their relevance is the neutral 0.5",
+    ]
+
+
+def test_an_empty_file_is_no_error_and_is_said():
+    done = composite("-", stdin=b"")
+    assert (done.stdout, done.stderr) == ("kept 0 of 0, 0 of 3000 tokens\n", "note: standard input holds no memory\n")
+
+
+# --- wrong input: one line, status 2
+
+
+@pytest.mark.parametrize(
+    ("options", "stdin", "message"),
+    [
+        (("nowhere.jsonl",), b"", "cannot read nowhere.jsonl: No such file or directory"),
+        (("-",), b'{"query": "q"}', "standard input, line 1: memories is missing"),
+        (("-",), lines_of(memory(), memory(timestamp="x")), "standard input, line 2: timestamp is 'x'; expected"),
+        (("-",), lines_of(memory(tags=["\x1b[31m", 5])), "standard input, line 1: tags is an array; expected"),
+        (("-",), lines_of(memory(importance="\x1b[31m\u202e")), r"importance is '\x1b[31m\u202e'; expected"),
+        (("-",), b"\xef\xbb\xbf[}", "standard input, line 1, column 2: invalid character"),
+        (("-",), b'{"content": "\xff"}', "standard input, line 1: not UTF-8 text"),
+        (("-",), b"[" * 100_000, "standard input, line 1: nested too deeply"),
+        (("-",), lines_of(memory(id="late", timestamp=NOW_SECONDS * 1000)), "entry 'late' has timestamp"),
+        (("-", "--scores", "nowhere.json"), b"", "cannot read nowhere.json: No such file or directory"),
+        (("-", "--scores", MEMORIES), b"", "memories.jsonl, line 2, column 2: trailing characters"),
+        (("-", "--recency-half-life-hours", "0"), lines_of(memory()), "--recency-half-life-hours is 0; expected"),
+        (
+            ("-", "--relevance-weight", "0.9"), lines_of(memory()),
+            "Weights must sum to 1.0, got 1.400 "
+            "(--relevance-weight 0.9, --recency-weight 0.2, --importance-weight 0.3)",
+        ),
+        (("-", "--relevance-weight", "nan"), b"", "'nan' is no number"),
+        (("-", "--top-k", "2.5"), b"", "'2.5' is not a valid integer"),
+        (("-", "--now", "2026-10-08"), b"", "'2026-10-08' names no time zone"),
+        (("-", "--now", "inf"), b"", "'inf' is no moment"),
+        (("-", "--now", "soon"), b"", "'soon' is neither seconds since the epoch nor an ISO-8601 time"),
+    ],
+)  # fmt: skip
+def test_wrong_input_ends_with_status_2_and_says_where(options, stdin, message):
+    done = run("select", *options, stdin=stdin)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("Error: ")
+    assert re.sub(r"\n", "", done.stderr).isprintable()
+
+
+def test_a_folder_is_no_file(tmp_path):
+    done = run("select", str(tmp_path))
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("Error: cannot read ")
+
+
+def test_half_read_output_ends_quietly(tmp_path):
+    path = tmp_path / "many.jsonl"
+    path.write_bytes(lines_of(*[memory("x" * 200)] * 5000))
+    for output in ("table", "json", "jsonl"):
+        arguments = ["select", str(path), "--top-k", "5000", "--token-budget", "1000000", "--format", output]
+        with subprocess.Popen(
+            [sys.executable, "-m", "memsel", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
+            assert process.stdout.read(10)
+            process.stdout.close()
+            errors = process.stderr.read().decode()
+        assert [line for line in errors.splitlines() if not line.startswith("note: ")] == []
+
+
+# --- text of a memory on a terminal
+
+HOSTILE = "bad \ud83d half \xa0 中文 \x1b[31mred\x07\r\n\n\x9b2Jgone \u202egnp \U000e0041 \x7f\u2028end"
+
+
+def test_control_characters_are_escaped_and_line_breaks_flattened():
+    assert visible(HOSTILE) == r"bad \ud83d half 中文 \x1b[31mred\x07 \x9b2Jgone \u202egnp \U000e0041 \x7f end"
+
+
+@pytest.mark.parametrize("output", ["table", "json", "jsonl"])
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "gbk", "ascii"])
+def test_hostile_text_is_printed_in_any_encoding_and_never_raw(output, encoding):
+    hostile = {"memories": [memory(HOSTILE, id=f"id {HOSTILE}"), memory("y" * 400, id="y")]}
+    arguments = ("select", "-", "--audit", "--token-budget", "50", "--format", output)
+    done = spawn(*arguments, stdin=json.dumps(hostile).encode(), PYTHONIOENCODING=encoding)
+    assert done.returncode == 0, done.stderr
+    # JSON is UTF-8 by its own rules, whatever the terminal's encoding is.
+    text = done.stdout.decode(encoding if output == "table" else "utf-8")
+    assert text.replace("\n", "").replace("\xa0", "").isprintable()
+    assert "Traceback" not in done.stderr.decode(encoding)
+    if output == "jsonl":
+        records = [json.loads(line) for line in text.splitlines()]
+        assert {record["content"] for record in records} == {HOSTILE, "y" * 400}
+
+
+def test_json_has_null_for_nan_and_infinity():
+    assert (
+        json_bytes({"a": [float("nan"), {"b": float("-inf")}], "c": 1.5}) == b'{"a": [null, {"b": null}], "c": 1.5}\n'
+    )
+
+
+def test_an_infinite_score_is_null_in_json():
+    far = memory(timestamp=-1e306, id="old"), memory(timestamp=NOW_SECONDS + 1e6, id="new")
+    done = composite("-", "--format", "json", "--audit", "--recency-half-life-hours", "-1e-300", stdin=lines_of(*far))
+    found = json.loads(done.stdout, parse_constant=lambda word: pytest.fail(f"{word} in JSON"))
+    assert [(row["id"], row["score"]) for row in found["selected"]] == [("old", None), ("new", 0.4)]
+
+
+# --- the table at several widths
+
+
+@pytest.mark.parametrize("columns", [200, 100, 80, 60, 40])
+def test_the_table_fits_the_width_and_cuts_no_id(columns):
+    done = composite(MEMORIES, "--scores", SCORES, "--audit", "--token-budget", "100", columns=columns)
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= columns
+    for line in Path(MEMORIES).read_text("utf-8").splitlines():
+        assert re.search(rf"(^| ){json.loads(line)['id']}( |$)", done.stdout, re.MULTILINE)
+
+
+def test_wide_characters_are_measured_in_columns():
+    from rich.cells import cell_len
+
+    done = composite("-", stdin=lines_of(memory("记忆选择器" * 60, id="中文编号")), columns=60)
+    assert max(map(cell_len, done.stdout.splitlines())) <= 60
+    assert done.stdout.splitlines()[3].endswith("…")
+
+
+def test_a_pipe_gets_the_whole_text_without_colour():
+    done = spawn("select", "-", stdin=lines_of(memory("word " * 400 + "\nend")))
+    assert b"\x1b" not in done.stdout
+    assert ("word " * 400 + "end").encode() in done.stdout
+
+
+def test_the_printed_table_of_the_example():
+    done = composite(MEMORIES, "--scores", SCORES, "--top-k", "2", columns=80)
+    assert done.stdout.splitlines() == [
+        "#  id                  score  relevance  recency  importance  tokens",
+        "1  b-db-decision       0.800      1.000    0.000       1.000      15",
+        "   Decided on MongoDB after evaluating Postgres. Raw driver only.",
+        "2  b-mongo-raw-driver  0.664      0.757    0.000       0.950      14",
+        "   Uses the MongoDB raw driver with explicit Collection types.",
+        "",
+        "kept 2 of 35, 29 of 3000 tokens",
+        "  past_top_k  33  b-sqlalchemy-superseded and 32 more",
+    ]
+
+
+# --- the example data
+
+
+def test_the_example_files_are_what_their_script_makes(tmp_path):
+    if not BELIEFS.exists():
+        pytest.skip("the beliefs that the examples are made from are not here")
+    subprocess.run([sys.executable, "-c", (
+        "import sys, pathlib; sys.path.insert(0, sys.argv[1]); import make; "
+        "make.main(sys.argv[2], pathlib.Path(sys.argv[3]))"
+    ), str(EXAMPLES), str(BELIEFS), str(tmp_path)], check=True)  # fmt: skip
+    for name in ("memories.jsonl", "scores.json"):
+        assert (tmp_path / name).read_bytes() == (EXAMPLES / name).read_bytes()
