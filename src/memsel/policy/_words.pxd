@@ -38,7 +38,6 @@ cdef class QueryWords:
     cdef WordTable table
     cdef vector[uint64_t] openings
     cdef vector[uint32_t] stamps
-    cdef vector[uint32_t] starts
     cdef vector[uint32_t] word
     cdef uint64_t first_letters[4]
     cdef uint32_t stamp

@@ -17,6 +17,47 @@ from libcpp.algorithm cimport sort
 import os
 import unicodedata
 
+# Eight characters at a time, in one 64-bit word with the first in its lowest byte, on a machine of either byte order.
+cdef extern from *:
+    """
+    #if defined(_MSC_VER) && !defined(__clang__)
+    #include <intrin.h>
+    static inline int memsel_lowest_bit(uint64_t bits) {
+        unsigned long at;
+        _BitScanForward64(&at, bits);
+        return (int)at;
+    }
+    #else
+    static inline int memsel_lowest_bit(uint64_t bits) { return __builtin_ctzll(bits); }
+    #endif
+    static inline uint64_t memsel_load_eight(const uint8_t* p) {
+        return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24
+            | (uint64_t)p[4] << 32 | (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56;
+    }
+    /* Per byte of eight characters: bit 7 set where `low` (each byte under 128) is at least `first`, at most `last`. */
+    static inline uint64_t memsel_between(uint64_t low, uint64_t first, uint64_t last) {
+        const uint64_t ones = 0x0101010101010101ull;
+        return (low + (128 - first) * ones) & ~(low + (127 - last) * ones);
+    }
+    /* Bit k: character k of the eight is a letter or digit of Latin-1. `unclear` is set where only the table can say. */
+    static inline uint64_t memsel_latin_words(uint64_t eight, uint64_t* unclear) {
+        const uint64_t tops = 0x8080808080808080ull;
+        uint64_t high = eight & tops, low = eight & ~tops;
+        uint64_t found = memsel_between(low | 0x2020202020202020ull, 'a', 'z') | memsel_between(low, '0', '9');
+        *unclear = 0;
+        if (high) {
+            uint64_t letters = memsel_between(low, 0x40, 0x7f)
+                & ~memsel_between(low, 0x57, 0x57) & ~memsel_between(low, 0x77, 0x77);
+            *unclear = (memsel_between(low, 0x20, 0x3f) | memsel_between(low, 0x5f, 0x5f)) & high;
+            found = (found & ~high) | (letters & high);
+        }
+        return (((found & tops) >> 7) * 0x0102040810204080ull) >> 56;
+    }
+    """
+    int lowest_bit "memsel_lowest_bit"(uint64_t bits) noexcept nogil
+    uint64_t load_eight "memsel_load_eight"(const uint8_t* p) noexcept nogil
+    uint64_t latin_words "memsel_latin_words"(uint64_t eight, uint64_t* unclear) noexcept nogil
+
 # Classes of a character. COMPLEX marks a character whose normal or folded form is more than one character, or may join
 # with what stands before it: only then must the whole text pass through unicodedata.
 cdef enum:
@@ -418,49 +459,57 @@ cdef class QueryWords:
         """
         cdef const Block* latin = &blocks[block_at[0]]
         cdef const uint8_t* classes = &latin.classes[0]
-        cdef uint32_t* starts
         cdef const uint64_t* openings = self.openings.data()
-        cdef Py_ssize_t i, j, k, count = 0
-        cdef uint8_t met = 0, cls
-        cdef uint32_t inside, before = 0, key
-        if <size_t>n >= self.starts.size():
-            self.starts.resize(2 * n + 64)
-        starts = self.starts.data()
-        for i in range(n):
-            cls = classes[text[i]]
-            met |= cls
-            inside = cls != 0
-            starts[count] = <uint32_t>i
-            count += inside & ~before
-            before = inside
-        if met & COMPLEX:
-            return 0
-        for k in range(count):
-            i = starts[k]
-            key = latin.folded[text[i]] | latin.folded[text[i + 1]] << 8
-            if not openings[key >> 6] >> (key & 63) & 1:
-                continue
-            self.word.clear()
-            j = i
-            while classes[text[j]] != SEPARATOR:
-                self.word.push_back(latin.folded[text[j]])
-                j += 1
-            if text[j] == c"'" and self.word.back() == c'n' and (text[j + 1] | 32) == c't' and (
-                classes[text[j + 2]] == SEPARATOR
-            ):
-                self.word.push_back(c"'")
-                self.word.push_back(c't')
-            elif j - i == 1:
-                if self.word[0] == c'n' and text[j] == c"'" and classes[text[j + 1]] == LETTER:
+        cdef Py_ssize_t i, j, base = 0
+        cdef uint32_t key
+        cdef uint64_t starts, inside, before = 0, bits, unclear, eight
+        while base < n and self.carried < self.total:
+            inside = 0
+            for i in range(base, min(base + 64, n), 8):
+                if i + 8 <= n:
+                    eight = load_eight(text + i)
+                else:
+                    eight = 0
+                    for j in range(i, n):
+                        eight |= <uint64_t>text[j] << 8 * (j - i)
+                bits = latin_words(eight, &unclear)
+                if unclear:
+                    bits = 0
+                    for j in range(i, min(i + 8, n)):
+                        if classes[text[j]] & COMPLEX:
+                            return 0
+                        bits |= <uint64_t>(classes[text[j]] != SEPARATOR) << (j - i)
+                inside |= bits << (i - base)
+            starts = inside & ~(inside << 1 | before)
+            before = inside >> 63
+            while starts:
+                i = base + lowest_bit(starts)
+                starts &= starts - 1
+                key = latin.folded[text[i]] | latin.folded[text[i + 1]] << 8
+                if not openings[key >> 6] >> (key & 63) & 1:
+                    continue
+                self.word.clear()
+                j = i
+                while classes[text[j]] != SEPARATOR:
+                    self.word.push_back(latin.folded[text[j]])
+                    j += 1
+                if text[j] == c"'" and self.word.back() == c'n' and (text[j + 1] | 32) == c't' and (
+                    classes[text[j + 2]] == SEPARATOR
+                ):
                     self.word.push_back(c"'")
-                elif self.word[0] == c'c' and text[j] == c'+' and text[j + 1] == c'+':
-                    self.word.push_back(c'+')
-                    self.word.push_back(c'+')
-                elif self.word[0] == c'c' and text[j] == c'#':
-                    self.word.push_back(c'#')
-            self.mark(self.table.find(self.word.data(), self.word.size(), hash_word(self.word.data(), self.word.size())))
-            if self.carried == self.total:
-                break
+                    self.word.push_back(c't')
+                elif j - i == 1:
+                    if self.word[0] == c'n' and text[j] == c"'" and classes[text[j + 1]] == LETTER:
+                        self.word.push_back(c"'")
+                    elif self.word[0] == c'c' and text[j] == c'+' and text[j + 1] == c'+':
+                        self.word.push_back(c'+')
+                        self.word.push_back(c'+')
+                    elif self.word[0] == c'c' and text[j] == c'#':
+                        self.word.push_back(c'#')
+                self.mark(self.table.find(self.word.data(), self.word.size(), hash_word(self.word.data(), self.word.size())))
+                if self.carried == self.total:
+                    break
+            base += 64
         return 1
 
 
