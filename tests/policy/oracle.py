@@ -5,6 +5,7 @@ nothing is skipped, so that a shortcut in the package has something to disagree 
 """
 
 import datetime
+import functools
 import unicodedata
 
 from memsel.policy.settings import MemorySelectSettings
@@ -40,6 +41,7 @@ CJK = [
 BUILT_IN = [[["mysql"], ["postgresql", "postgres"], ["sqlite"]]]
 
 
+@functools.cache
 def kind(character: str) -> str:
     """L letter, N digit, M mark, C Chinese, Japanese or Korean, or nothing."""
     major = unicodedata.category(character)[0]

@@ -159,8 +159,8 @@ cdef int load_block(int number) except -1:
             if folded != character:
                 # Class bits of a character that is folded are those of its folded form; a mark may still join.
                 block.classes[i] = _class_of(folded)
-                if block.classes[i] == MARK:
-                    block.classes[i] |= COMPLEX
+                if block.classes[i] == MARK or (number == 0 and ord(folded) > 255):
+                    block.classes[i] |= COMPLEX  # of Latin-1 the micro sign alone folds to a letter outside it
         elif any(_class_of(part) != SEPARATOR or part in "+#'\u2019" for part in folded):
             block.classes[i] |= COMPLEX
     if number == 0x20:

@@ -1,5 +1,6 @@
 """The face of the policy: `memory_select` checks its arguments, lets the ranking decide, and words the reasons."""
 
+import functools
 import json
 import operator
 import time
@@ -33,6 +34,10 @@ class DroppedMemory(NamedTuple):
     reason: str
 
 
+# `DroppedMemory._make` without its Python frame: there may be very many of these.
+_dropped_memory: Callable[[tuple[str, str]], DroppedMemory] = functools.partial(tuple.__new__, DroppedMemory)  # type: ignore[arg-type]
+
+
 class MemorySelection:
     """What `memory_select` answers.
 
@@ -53,7 +58,7 @@ class MemorySelection:
     @property
     def dropped(self) -> list[DroppedMemory]:
         if self._dropped is None:
-            self._dropped = list(map(DroppedMemory._make, self._ranking.dropped()))
+            self._dropped = list(map(_dropped_memory, self._ranking.dropped()))
             self._ranking = None
         return self._dropped
 
