@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - the dashes and quotation marks of several languages are what the expressions look for
 """Takes secrets out of text before it leaves: a memory may hold a key that no prompt, table or log should repeat.
 
 Five families are looked for, in this order, since a later one would see only half of what an earlier one holds:
@@ -16,7 +17,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable
 from typing import Final
 
 __all__ = ["redact"]
@@ -53,7 +53,7 @@ def redact(text: str) -> str:
 
 def _redact_once(text: str) -> str:
     lowered = _lowered(text)
-    if "private" in lowered and "-----" in text or "---- " in text or "private-lines" in lowered:
+    if "private" in lowered and ("----" in text or "private-lines" in lowered):
         text = _without_private_keys(text)
     if "authorization" in lowered:
         text = _SIGNED_HEADER.sub(r"\1" + BEARER, text)
@@ -95,17 +95,19 @@ def _is_plain(text: str) -> bool:
 # ---- private key blocks ----------------------------------------------------------------------------------------------
 
 _KEY_LINE = re.compile(r"-{4,5} ?(BEGIN|END) (?:[A-Z0-9]++ ){0,4}?PRIVATE KEY(?: BLOCK)? ?-{4,5}", re.IGNORECASE)
-_GAP = r"(?:[\s\"'`+,;>|#*]|\\+[nrt])"
+_GAP = r"(?:[\s\"'`+,;>|#*]|\\+[nrt])*+"
+_HEADER_LINE = r"(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset|MessageID) *+:[^\n\\]*+"
+_CHUNK_END = r"(?=[\s\"'`\\,;<>)}\]|#*]|\.?(?:\s|\Z))"
+_LOOKS_LIKE_BASE64 = r"(?=[A-Za-z+/]{0,64}[0-9=]|[A-Za-z]{0,64}[+/]|[A-Z]{0,64}[a-z]{1,64}[A-Z])"
 _KEY_BODY = re.compile(
     # lines of a key whose end is missing: its headers, then its base64
-    rf"(?:{_GAP}*+(?:(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset|MessageID)\ *+:[^\n\\]*+|[A-Za-z0-9+/=]{{24,}}+))*+"
+    rf"(?:{_GAP}(?:{_HEADER_LINE}|[A-Za-z0-9+/=]{{24,}}+{_CHUNK_END}))*+"
     # its last line, shorter than the others: base64 that is no word, or all that is left of the text
-    rf"(?:{_GAP}*+(?:(?=[A-Za-z+/]{{0,64}}[0-9=]|[A-Za-z]{{0,64}}[+/]|[A-Z]{{0,64}}[a-z]{{1,64}}[A-Z])[A-Za-z0-9+/=]{{1,76}}+"
-    r"|[A-Za-z0-9+/=]{1,76}+(?=\s*+\Z)))?+"
+    rf"(?:{_GAP}(?:{_LOOKS_LIKE_BASE64}[A-Za-z0-9+/=]{{1,76}}+{_CHUNK_END}|[A-Za-z0-9+/=]{{1,76}}+(?=\s*+\Z)))?+"
 )
+_GAP_REVERSED = r"(?:[\s\"'`+,;>|#*]|[nrt]\\+)*+"
 _KEY_BODY_REVERSED = re.compile(
-    rf"(?:(?:[\s\"'`+,;>|#*]|[nrt]\\+)*+[A-Za-z0-9+/=]{{1,24}}+(?![^\s\"'`\\]))?+"
-    rf"(?:(?:[\s\"'`+,;>|#*]|[nrt]\\+)*+[A-Za-z0-9+/=]{{24,}}+)++"
+    rf"(?:{_GAP_REVERSED}[A-Za-z0-9+/=]{{1,24}}+(?![^\s\"'`\\]))?+(?:{_GAP_REVERSED}[A-Za-z0-9+/=]{{24,}}+(?![\w.~-]))++"
 )
 _PUTTY_KEY = re.compile(r"Private-Lines: *+\d++\s++(?:[A-Za-z0-9+/=]{4,}+\s*+)++(?:Private-MAC: *+[0-9a-f]*+)?+")
 
@@ -152,31 +154,32 @@ _PLACEHOLDER = re.compile(
 
 # Words with digits that prose and configuration put where a password could stand.
 _TECHNICAL = re.compile(
-    r"""(?: (?:aes|argon|base|bcrypt|ecdsa|es|hmac|hs|http|ipv|iso|md|mysql|node|oauth|pbkdf|php|pkcs|ps|python|rfc|rsa|rs|scrypt
-             |sha|ssl|tls|totp|utf|u2f|v|version|wep|win|windows|wpa|x)[-_ ]?\d[\w.-]*
-          | \d+ (?:st|nd|rd|th|e|er|ère|eme|ème|k|kb|mb|gb|ms|s|m|h|d|x|%)
-          | \d+ [-–]? (?:char|bit|byte|day|digit|hour|jour|letter|minute|month|week|word|year|factor|fa|step|way|time)\w* [-\w]*
-          | [#][0-9a-f]{3,8} | (?:\d+[-./:,T]?)+ Z? )""",
+    r"""(?: (?: aes|argon|base|bcrypt|ecdsa|es|hmac|hs|http|ipv|iso|md|mysql|node|oauth|pbkdf|php|pkcs|ps|python|rfc|rsa|rs
+              | scrypt|sha|ssl|tls|totp|utf|u2f|v|version|wep|win|windows|wpa|x ) [-_]?\d[\w.-]*
+          | \d+ (?: st|nd|rd|th|e|er|ère|eme|ème|k|kb|mb|gb|ms|s|m|h|d|x|% )
+          | \d+ [-–]? (?: char|bit|byte|day|digit|factor|fa|hour|jour|letter|minute|month|step|time|way|week|word|year ) [-\w]*
+          | [#][0-9a-f]{3,8}
+          | \d++ (?: [-./:,T]\d++ )*+ Z? )""",
     re.VERBOSE | re.IGNORECASE,
 )
 
+_ORDINARY = """
+any bool boolean bytes char int integer nil none null number object optional secretstr str string text true false undefined
+unknown varchar void array list dict map self field input prompt value variable constant default required mandatory forbidden
+option options flag argument parameter
+a an and are as at be but by can for from has have he her here his how i if in is it its let may must my never no not of on
+only or our please see she should so that the their then there these they this those to too was we were what when where which
+who why will with without you your
+au aucun aucune aux avec ce ces cette dans de des doit du elle en est et il ils je la le les leur ma mes mon ne non notre
+nous on ou où par pas pour que qui sa sans ses si son sont sur ta tes ton tu un une vide voir vos votre vous à
+changed compromised correct different disabled empty enabled encrypted expired expires forgotten generated good hashed hidden
+incorrect invalid known leaked locked lost missing new old policy redacted rejected removed reset resets rotated same saved
+secure shared stored strong temporary unchanged unset updated valid weak wrong yes
+bon changé correcte expiré faible faux identique inconnu invalide manquant mauvais modifié obligatoire oublié perdu requis
+réinitialisé valide
+"""
 # What may follow "password:" in a schema, a form or a sentence without being one.
-_NOT_A_PASSWORD = frozenset(
-    """
-    any bool boolean bytes char int integer nil none null number object optional secretstr str string text true false undefined unknown varchar
-    void array list dict map self field input prompt value variable constant default required mandatory forbidden
-    a an and are as at be but by can for from has have he her here his how i if in is it its let may must my never no not of
-    on only or our please see she should so that the their then there these they this those to too was we were what when
-    where which who why will with without you your
-    au aucun aucune aux avec ce ces cette dans de des doit du elle en est et il ils je la le les leur ma mes mon ne non notre nous
-    on ou où par pas pour que qui sa sans ses si son sont sur ta tes ton tu un une vide voir vos votre vous à
-    changed compromised correct different disabled empty enabled encrypted expired expires forgotten generated good hashed
-    hidden incorrect invalid known leaked locked lost missing new old policy redacted rejected rotated
-    option options flag argument parameter removed reset resets same saved secure shared stored strong temporary unchanged unset updated valid weak wrong yes
-    bon changé correcte expiré faible faux identique incorrect inconnu invalide manquant mauvais modifié obligatoire oublié
-    perdu requis réinitialisé valide
-    """.split()
-)
+_NOT_A_PASSWORD: Final = frozenset(_ORDINARY.split())
 
 
 def _is_placeholder(value: str) -> bool:
@@ -197,11 +200,11 @@ def _looks_random(value: str) -> bool:
 
 
 def _looks_like_token(value: str) -> bool:
-    """Whether a value beside a name such as api_key can be one: letters with digits, or a long run of letters."""
-    if len(value) < 6 or _TECHNICAL.fullmatch(value) and not (value.isdigit() and len(value) >= 8):
+    """Whether a value beside a name such as api_key can be one: it has digits, or is a long run of letters."""
+    if len(value) < 6:
         return False
     if _HAS_DIGIT.search(value):
-        return True
+        return _TECHNICAL.fullmatch(value) is None or (value.isdigit() and len(value) >= 8)
     if len(value) < 16 or not value.isalpha():
         return False
     # ApiGatewayApiKey is a name: one hump a word. What a random generator writes has one every four letters.
@@ -226,10 +229,14 @@ _SIGNED_HEADER = re.compile(
     re.IGNORECASE,
 )
 _SCHEME = re.compile(rf"\b(?P<scheme>bearer|basic)(?:\s|%20)++(?P<value>{_CREDENTIAL}++)", re.IGNORECASE)
-_ABOUT_SCHEMES = frozenset(
-    "auth authentication authorization credential credentials header headers of scheme token tokens".split()
+_ABOUT_SCHEMES: Final = (
+    *("auth", "authentication", "authorization", "credential", "credentials"),
+    *("header", "headers", "of", "scheme", "token", "tokens"),
 )
-_SCHEMES = frozenset("apikey api-key basic bearer bot hmac jwt key negotiate ntlm oauth2 sso-key token".split())
+_SCHEMES: Final = (
+    *("apikey", "api-key", "basic", "bearer", "bot", "hmac"),
+    *("jwt", "key", "negotiate", "ntlm", "oauth2", "sso-key", "token"),
+)
 
 
 def _trimmed(value: str) -> str:
@@ -363,15 +370,16 @@ def _redact_argument(found: re.Match[str]) -> str:
 _NAME = re.compile(
     r"""(?:
       (?P<password>
-          (?: pass(?:word|wd|phrase|code|wort) | passwrd | pswd | pwd | motdepasse | mots?[ _-]de[ _-]passe | (?<![a-z])mdp
+          (?: pass(?:word|wd|phrase|code|wort) | passwrd | pswd | pwd
+            | motdepasse | mots?[ _-]de[ _-]passe | (?<![a-z])mdp
             | secret (?![ _-]?(?:access|key|token|id\b)) )
           (?:s(?=\s?[:=]\s?[^\s\d]))?+ (?:[_-]?(?:confirm(?:ation)?|again|repeat|value|plain))?+
         | (?<![a-z0-9])pw (?=["'`]?[ ]?[:=])
         | (?<![a-z])pass (?=[ ]?=) | (?<=[_.-])pass (?=["'`\]]{0,2}[ ]?[:=]) | (?<=["'])pass (?=["']) )
     | (?P<login> credentials? | (?<![a-z])creds? )
     | (?P<key>
-          (?: access|account|api|app|application|auth|client|consumer|deploy|encryption|functions?|hmac|integration|licen[cs]e
-            | master|private|secret|service|shared[ ]?access|signing|storage|subscription|webhook|instrumentation )
+          (?: access|account|api|app|application|auth|client|consumer|deploy|encryption|functions?|hmac
+            | instrumentation|integration|licen[cs]e|master|private|secret|service|shared[ ]?access|signing|storage|subscription|webhook )
           [ _.-]?key
         | secret[ _-]?(?:access[ _-]?)?(?:key|token) | cl[eé][ _-]?(?:d['’][ ]?|d[' ]?)?(?:api|secr[eè]te|priv[ée]e)
         | (?<=[?&])(?:sig|signature|key) (?==) | (?<=x-amz-)signature (?==) | (?<![a-z])_auth (?=[ ]?=) )
