@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from memsel import MemorySelector, SelectionConfig
 from memsel.cli.command import memsel as command
 from memsel.cli.report import json_bytes, visible
 from memsel.files import entry_from
+from memsel.policy import MemorySelectSettings, memory_select
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 MEMORIES = str(EXAMPLES / "memories.jsonl")
@@ -37,7 +40,7 @@ def spawn(*args: str, stdin: bytes = b"", **env: str) -> subprocess.CompletedPro
 
 
 def composite(*args: str, **more: object):
-    result = run("select", *args, "--now", NOW, **more)
+    result = run("select", *args, "--policy", "composite", "--now", NOW, **more)
     assert result.exit_code == 0, result.output
     return result
 
@@ -58,13 +61,24 @@ def test_version_is_the_packages():
     assert spawn("--version").stdout.decode().split() == ["memsel", memsel.__version__]
 
 
-def test_every_config_field_is_an_option_and_help_names_the_librarys_default():
+def test_every_member_of_both_policies_is_an_option_and_help_names_its_default():
     text = " ".join(run("select", "--help").stdout.split())
-    for name, default in vars(SelectionConfig()).items():
-        if name != "token_counter":
-            assert re.search(rf"--{name.replace('_', '-')}\b[^\[]*(\[[a-z|]+\][^\[]*)?\[default: {default}\]", text), (
-                name
-            )
+    members = {
+        field.name: (policy, field.default)
+        for policy, settings in (("memory-select", MemorySelectSettings), ("composite", SelectionConfig))
+        for field in dataclasses.fields(settings)
+        # A counter is code, and groups of words are for the settings file.
+        if field.init and field.name not in ("token_counter", "conflicts")
+    }
+    for name, (policy, default) in members.items():
+        shown = {True: "on", False: "off"}[default] if isinstance(default, bool) else str(default)
+        if name == "importance_weight":
+            shown = "0.3 with composite, 0.2 with memory-select"
+        flag = re.escape("--" + name.replace("_", "-"))
+        assert re.search(rf"{flag}\b.{{0,140}}? \[default: {re.escape(shown)}\]", text), name
+        section = text.partition("With --policy memory-select:")[2].partition("With --policy composite:")
+        if name not in ("relevance_weight", "importance_weight", "redact"):
+            assert flag.replace("\\", "") + " " in section[0 if policy == "memory-select" else 2], name
 
 
 def test_without_click_or_rich_the_command_says_which_extra_holds_them():
@@ -80,7 +94,7 @@ def test_without_click_or_rich_the_command_says_which_extra_holds_them():
 def test_json_output_and_help_never_import_rich_nor_tables():
     code = (
         "import sys; from memsel.cli.command import memsel\n"
-        f"memsel(['select', {MEMORIES!r}, '--format', 'json'], standalone_mode=False)\n"
+        f"memsel(['select', {MEMORIES!r}, '--query', 'q', '--format', 'json'], standalone_mode=False)\n"
         "assert 'rich.console' not in sys.modules and 'rich.text' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
@@ -137,7 +151,8 @@ def test_the_answer_is_that_of_the_selector_with_the_same_config(options, config
 
 def test_the_clock_is_read_when_now_is_not_given(monkeypatch):
     monkeypatch.setattr("time.time", lambda: NOW_SECONDS)
-    assert run("select", MEMORIES, "--format", "json").stdout == composite(MEMORIES, "--format", "json").stdout
+    arguments = (MEMORIES, "--policy", "composite", "--format", "json")
+    assert run("select", *arguments).stdout == composite(MEMORIES, "--format", "json").stdout
 
 
 def test_audit_lists_every_dropped_memory_with_its_outcome():
@@ -167,6 +182,177 @@ def test_integer_ids_find_their_scores_and_stay_integers(tmp_path):
     assert done.stderr == ""
 
 
+# --- memory-select
+
+QUESTION = "What happens when Redis is down?"
+ASKED = (MEMORIES, "--query", QUESTION, "--scope", "domain:code")
+
+
+def asked(*args: str, **more: object):
+    result = run("select", *args, "--now", NOW, **more)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def example_memories() -> list[dict[str, object]]:
+    return [json.loads(line) for line in Path(MEMORIES).read_text("utf-8").splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        ((), {}),
+        (("--policy", "memory-select"), {}),
+        (("--max-results", "1"), {"max_results": 1}),
+        (("--max-tokens", "30"), {"max_tokens": 30}),
+        (("--min-relevance", "0"), {"min_relevance": 0}),
+        (("--min-relevance", "0", "--dedupe", "0.1"), {"min_relevance": 0, "dedupe": 0.1}),
+        (("--min-relevance", "0", "--recency-days", "2"), {"min_relevance": 0, "recency_days": 2}),
+        (
+            ("--relevance-weight", "0.1", "--freshness-weight", "0.2", "--importance-weight", "3"),
+            {"relevance_weight": 0.1, "freshness_weight": 0.2, "importance_weight": 3},
+        ),
+        (("--no-guard", "--dedupe", "0.05"), {"guard": False, "dedupe": 0.05}),
+    ],
+)
+def test_the_answer_is_that_of_memory_select_with_the_same_settings(options, settings):
+    moment = datetime.fromtimestamp(NOW_SECONDS, UTC)
+    expected = memory_select(QUESTION, example_memories(), settings=settings, scope="domain:code", now=moment)
+    assert expected.selected
+    answer = json.loads(asked(*ASKED, "--format", "json", *options).stdout)
+    assert answer == {"policy": "memory-select", **expected.to_dict()}
+    lines = asked(*ASKED, "--format", "jsonl", *options).stdout.splitlines()
+    assert [json.loads(line) for line in lines] == answer["selected"]
+    lines = asked(*ASKED, "--format", "jsonl", "--audit", *options).stdout.splitlines()
+    assert [json.loads(line) for line in lines] == answer["selected"] + answer["dropped"]
+
+
+def test_scores_choose_composite_unless_a_policy_is_named():
+    assert json.loads(asked(MEMORIES, "--scores", SCORES, "--format", "json").stdout)["policy"] == "composite"
+    scored = asked(*ASKED, "--scores", SCORES, "--policy", "memory-select", "--similarity-weight", "1",
+                   "--format", "json")  # fmt: skip
+    similarity = json.loads(Path(SCORES).read_text("utf-8"))
+    memories = [{**one, "similarity": similarity[one["id"]]} for one in example_memories()]
+    expected = memory_select(
+        QUESTION, memories, settings={"similarity_weight": 1}, scope="domain:code",
+        now=datetime.fromtimestamp(NOW_SECONDS, UTC),
+    )  # fmt: skip
+    assert json.loads(scored.stdout) == {"policy": "memory-select", **expected.to_dict()}
+    assert any("similarity=" in reason for row in expected.selected for reason in row.reasons)
+
+
+def test_the_query_of_the_file_is_used_unless_one_is_given():
+    text = json.dumps({"query": "redis", "memories": [{"id": "r", "text": "redis"}, {"id": "k", "text": "kafka"}]})
+    assert [row["id"] for row in json.loads(asked("-", "--format", "json", stdin=text).stdout)["selected"]] == ["r"]
+    answer = json.loads(asked("-", "--query", "kafka", "--format", "json", stdin=text).stdout)
+    assert [row["id"] for row in answer["selected"]] == ["k"]
+
+
+def test_a_settings_file_is_read_and_an_option_goes_before_it(tmp_path):
+    path = tmp_path / "memsel.toml"
+    path.write_text("[memory-select]\nmax_results = 1\nmin_relevance = 0\n", "utf-8")
+    settings = {"max_results": 2, "min_relevance": 0}
+    moment = datetime.fromtimestamp(NOW_SECONDS, UTC)
+    expected = memory_select(QUESTION, example_memories(), settings=settings, scope="domain:code", now=moment)
+    answer = asked(*ASKED, "--settings", str(path), "--max-results", "2", "--format", "json")
+    assert json.loads(answer.stdout) == {"policy": "memory-select", **expected.to_dict()}
+    assert len(json.loads(asked(*ASKED, "--settings", str(path), "--format", "json").stdout)["selected"]) == 1
+
+
+def test_the_printed_selection_of_the_example():
+    assert asked(*ASKED, columns=80).stdout.splitlines() == [
+        "#  id                    score  tokens",
+        "1  b-auth-depends-redis  0.654      25",
+        "   Auth service depends on Redis for session storage. If Redis is down, auth",
+        "   fails open (denies all).",
+        "   relevance=0.50  recency=0.78  importance=0.85",
+        "2  b-redis-code          0.478      22",
+        "   Redis is used as a cache and rate-limiter in the backend. Single-node, not",
+        "   clustered.",
+        "   relevance=0.50  recency=0.16  importance=0.90",
+        "",
+        "kept 2 of 35, 47 of 4000 tokens",
+        "  low_relevance  15  b-ts-pref, b-fastify-pref, b-mongo-raw-driver and 12 more",
+        "  out_of_scope   13  b-comm-response-length, b-comm-pushback and 11 more",
+        "  expired         5  b-sqlalchemy-superseded, b-hosting-resolved and 3 more",
+    ]
+
+
+def test_duplicates_are_named_with_what_they_repeat():
+    twins = [{"id": name, "text": "the settings page uses a dark theme"} for name in ("a", "b")]
+    done = asked("-", "--query", "theme", stdin=json.dumps(twins))
+    assert done.stdout.splitlines()[-1] == "  duplicate_of  1  b of a"
+
+
+def test_who_names_no_scope_is_told_which_there_are():
+    done = asked(MEMORIES, "--query", QUESTION)
+    assert "kept 0 of 35" in done.stdout
+    assert done.stderr == (
+        "note: no memory has the scope 'default'; choose one of these with --scope: 'domain:code' (22), "
+        "'domain:writing' (7), 'user:universal' (5), 'other-user' (1)\n"
+    )
+    assert asked(*ASKED).stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "stdin", "message"),
+    [
+        ((), lines_of(memory()), "--query is missing, and FILE has none; only --policy composite does without"),
+        (("--query", "q", "--top-k", "3"), b"", "--top-k belongs to --policy composite; this selection uses"),
+        (("--policy", "composite", "--scope", "s"), b"", "--scope belongs to --policy memory-select; this selection"),
+        (("--query", "q", "--max-results", "0"), lines_of(memory()), "max_results is 0; expected an integer from 1"),
+        (("--query", "q", "--min-relevance", "1.5"), lines_of(memory()), "min_relevance is 1.5; expected a number fr"),
+        (("--query", "q", "--scope", ""), lines_of(memory()), "scope is ''; expected a text that is not empty"),
+        (("--query", "q", "--settings", "nowhere.toml"), lines_of(memory()), "cannot read nowhere.toml: No such file"),
+        (("--query", "q", "--now", "1e300"), lines_of(memory()), "--now is 1e+300; expected a time within the years"),
+        (
+            ("--query", "q"), lines_of({"id": "a", "text": "x"}, {"id": "b", "text": "x", "importance": 7}),
+            "Error: standard input, line 2: importance is 7; expected a number from 0 to 1",
+        ),
+        (
+            ("--query", "q"), json.dumps([{"id": "a", "text": "x"}, {"id": "b", "text": "x", "scope": ""}]).encode(),
+            "Error: standard input, [1]: scope is ''; expected a text that is not empty",
+        ),
+        (
+            ("--query", "q"), lines_of({"id": "a", "text": "x"}, {"id": "b", "created_at": 5, "text": "x"}),
+            "Error: standard input, line 2: created_at is 5, a number, which may be seconds or milliseconds",
+        ),
+        (("--query", "q"), lines_of({"text": "x"}), "Error: standard input, line 1: id is missing; expected a text"),
+    ],
+)  # fmt: skip
+def test_wrong_input_of_memory_select_ends_with_status_2_and_says_where(options, stdin, message):
+    done = run("select", "-", *options, stdin=stdin)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# --- secrets
+
+SECRET = "hunter2-" + "Zq81xK"
+
+
+@pytest.mark.parametrize("policy", ["composite", "memory-select"])
+@pytest.mark.parametrize("output", ["table", "json", "jsonl"])
+def test_no_secret_is_printed_unless_that_is_asked_for(policy, output):
+    kept, dropped = memory(f"deploy with password={SECRET} please", id="k"), memory(f"password: {SECRET}x", id="d")
+    arguments = ("-", "--policy", policy, "--query", "deploy", "--audit", "--format", output)
+    arguments += ("--max-results", "1") if policy == "memory-select" else ("--top-k", "1")
+    done = asked(*arguments, stdin=lines_of(kept, dropped))
+    assert SECRET not in done.stdout
+    assert "[REDACTED_PASSWORD]" in done.stdout
+    assert SECRET in asked(*arguments, "--no-redact", stdin=lines_of(kept, dropped)).stdout
+
+
+def test_secrets_in_structured_content_and_in_error_messages_are_hidden_too():
+    structured = memory({"input": "deploy", "login": {"password": SECRET}})
+    for output in ("table", "json"):
+        assert SECRET not in composite("-", "--format", output, stdin=lines_of(structured)).stdout
+    done = run("select", "-", "--policy", "composite", stdin=lines_of(memory(timestamp=f"password={SECRET}")))
+    assert done.exit_code == 2
+    assert SECRET not in done.stderr
+
+
 # --- notes on standard error
 
 
@@ -191,6 +377,8 @@ def test_scores_without_memory_and_memories_without_score_are_counted(tmp_path):
 def test_an_empty_file_is_no_error_and_is_said():
     done = composite("-", stdin=b"")
     assert (done.stdout, done.stderr) == ("kept 0 of 0, 0 of 3000 tokens\n", "note: standard input holds no memory\n")
+    done = run("select", "-", "--query", "q", stdin=b"")
+    assert (done.stdout, done.stderr) == ("kept 0 of 0, 0 of 4000 tokens\n", "note: standard input holds no memory\n")
 
 
 # --- wrong input: one line, status 2
@@ -218,13 +406,13 @@ def test_an_empty_file_is_no_error_and_is_said():
         ),
         (("-", "--relevance-weight", "nan"), b"", "'nan' is no number"),
         (("-", "--top-k", "2.5"), b"", "'2.5' is not a valid integer"),
-        (("-", "--now", "2026-10-08"), b"", "'2026-10-08' names no time zone"),
+        (("-", "--now", "2026-10-08"), b"", "the time is '2026-10-08', without a time zone; expected one, such as Z"),
         (("-", "--now", "inf"), b"", "'inf' is no moment"),
-        (("-", "--now", "soon"), b"", "'soon' is neither seconds since the epoch nor an ISO-8601 time"),
+        (("-", "--now", "soon"), b"", "the time is 'soon'; expected ISO-8601, such as 2026-01-15T12:00:00Z"),
     ],
 )  # fmt: skip
 def test_wrong_input_ends_with_status_2_and_says_where(options, stdin, message):
-    done = run("select", *options, stdin=stdin)
+    done = run("select", *options, "--policy", "composite", stdin=stdin)
     assert (done.exit_code, done.stdout) == (2, "")
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -242,7 +430,8 @@ def test_half_read_output_ends_quietly(tmp_path):
     path = tmp_path / "many.jsonl"
     path.write_bytes(lines_of(*[memory("x" * 200)] * 5000))
     for output in ("table", "json", "jsonl"):
-        arguments = ["select", str(path), "--top-k", "5000", "--token-budget", "1000000", "--format", output]
+        arguments = ["select", str(path), "--policy", "composite", "--top-k", "5000", "--format", output]
+        arguments += ["--token-budget", "1000000"]
         with subprocess.Popen(
             [sys.executable, "-m", "memsel", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
         ) as process:
@@ -263,9 +452,11 @@ def test_control_characters_are_escaped_and_line_breaks_flattened():
 
 @pytest.mark.parametrize("output", ["table", "json", "jsonl"])
 @pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "gbk", "ascii"])
-def test_hostile_text_is_printed_in_any_encoding_and_never_raw(output, encoding):
-    hostile = {"memories": [memory(HOSTILE, id=f"id {HOSTILE}"), memory("y" * 400, id="y")]}
-    arguments = ("select", "-", "--audit", "--token-budget", "50", "--format", output)
+@pytest.mark.parametrize("policy", ["composite", "memory-select"])
+def test_hostile_text_is_printed_in_any_encoding_and_never_raw(output, encoding, policy):
+    hostile = {"query": "half", "memories": [memory(HOSTILE, id=f"id {HOSTILE}"), memory("y" * 400, id="y")]}
+    limit = "--max-results" if policy == "memory-select" else "--top-k"
+    arguments = ("select", "-", "--policy", policy, "--audit", limit, "1", "--format", output)
     done = spawn(*arguments, stdin=json.dumps(hostile).encode(), PYTHONIOENCODING=encoding)
     assert done.returncode == 0, done.stderr
     # JSON is UTF-8 by its own rules, whatever the terminal's encoding is.
@@ -274,7 +465,8 @@ def test_hostile_text_is_printed_in_any_encoding_and_never_raw(output, encoding)
     assert "Traceback" not in done.stderr.decode(encoding)
     if output == "jsonl":
         records = [json.loads(line) for line in text.splitlines()]
-        assert {record["content"] for record in records} == {HOSTILE, "y" * 400}
+        assert HOSTILE in {record.get("content", record.get("text")) for record in records}
+        assert {record["id"] for record in records} == {f"id {HOSTILE}", "y"}
 
 
 def test_json_has_null_for_nan_and_infinity():
@@ -311,7 +503,7 @@ def test_wide_characters_are_measured_in_columns():
 
 
 def test_a_pipe_gets_the_whole_text_without_colour():
-    done = spawn("select", "-", stdin=lines_of(memory("word " * 400 + "\nend")))
+    done = spawn("select", "-", "--query", "end", stdin=lines_of(memory("word " * 400 + "\nend")))
     assert b"\x1b" not in done.stdout
     assert ("word " * 400 + "end").encode() in done.stdout
 

@@ -17,6 +17,7 @@ import msgspec
 
 from .entry import MemoryEntry
 from .errors import InputError
+from .policy.redaction import redact
 
 __all__ = ["MemoryFile", "entry_from", "read_memories", "read_scores", "shown"]
 
@@ -39,12 +40,16 @@ class MemoryFile:
 
 
 def shown(value: Any) -> str:
-    """A JSON value as an error message shows it: one line of at most 60 characters, control characters escaped."""
+    """A JSON value as an error message shows it: one short line, control characters escaped, secrets taken out."""
     if isinstance(value, (dict, list)):
         return "an object" if isinstance(value, dict) else "an array"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    text = repr(value[:60] if isinstance(value, str) else value)
+    if isinstance(value, str):
+        if len(value) > 200:
+            return f"a text of {len(value)} characters"
+        value = redact(value)
+    text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -128,11 +128,12 @@ def _drops_by_reason(dropped: list[tuple[str, Row]], width: int | None) -> Itera
 
     ids: dict[str, list[str]] = {}
     for reason, row in dropped:
-        ids.setdefault(reason, []).append(visible(str(row.id)))
-    reasons = {reason: visible(reason) for reason in ids}
+        kind, _, other = reason.partition(":")
+        ids.setdefault(kind, []).append(visible(f"{row.id} of {other}" if other else str(row.id)))
+    reasons = {kind: visible(kind) for kind in ids}
     reason_width = max(map(cell_len, reasons.values()))
     count_width = len(str(max(map(len, ids.values()))))
-    for reason, names in ids.items():
+    for reason, names in sorted(ids.items(), key=lambda item: -len(item[1])):
         head = f"  {_padded(reasons[reason], reason_width)}  {len(names):>{count_width}}  "
         room = None if width is None else width - cell_len(head)
         yield Text.assemble((head, "yellow"), (_named(names, room), "dim"))
@@ -157,15 +158,14 @@ def _grid(rows: list[tuple[Row, str]], ranked: bool, console: Console, width: in
 
     names = list(rows[0][0].scores)
     cells = [
-        [
-            str(rank) if ranked else "",
-            visible(str(row.id)),
-            *(_number(row.scores[name]) for name in names),
-            "-" if row.tokens is None else str(row.tokens),
-        ]
+        [str(rank) if ranked else "", visible(str(row.id)), *(_number(row.scores[name]) for name in names)]
         for rank, (row, _) in enumerate(rows, 1)
     ]
-    header = ["#" if ranked else "", "id", *names, "tokens"]
+    header = ["#" if ranked else "", "id", *names]
+    if any(row.tokens is not None for row, _ in rows):
+        header.append("tokens")
+        for (row, _), line in zip(rows, cells, strict=True):
+            line.append("-" if row.tokens is None else str(row.tokens))
     widths = _widths(header, cells)
     if width is not None and _total(widths) > width:
         header = [_SHORT_NAMES.get(name, name) for name in header]
