@@ -307,15 +307,15 @@ def test_who_names_no_scope_is_told_which_there_are():
         (("--query", "q", "--now", "1e300"), lines_of(memory()), "--now is 1e+300; expected a time within the years"),
         (
             ("--query", "q"), lines_of({"id": "a", "text": "x"}, {"id": "b", "text": "x", "importance": 7}),
-            "Error: standard input, line 2: importance is 7; expected a number from 0 to 1",
+            "Error: standard input, line 2 (id 'b'): importance is 7; expected a number from 0 to 1",
         ),
         (
             ("--query", "q"), json.dumps([{"id": "a", "text": "x"}, {"id": "b", "text": "x", "scope": ""}]).encode(),
-            "Error: standard input, [1]: scope is ''; expected a text that is not empty",
+            "Error: standard input, [1] (id 'b'): scope is ''; expected a text that is not empty",
         ),
         (
             ("--query", "q"), lines_of({"id": "a", "text": "x"}, {"id": "b", "created_at": 5, "text": "x"}),
-            "Error: standard input, line 2: created_at is 5, a number, which may be seconds or milliseconds",
+            "Error: standard input, line 2 (id 'b'): created_at is 5, a number, which may be seconds or milliseconds",
         ),
         (("--query", "q"), lines_of({"text": "x"}), "Error: standard input, line 1: id is missing; expected a text"),
     ],

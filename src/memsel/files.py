@@ -27,7 +27,7 @@ _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _OFFSET = re.compile(r" \(byte (\d+)\)$")
 _NO_CONSTANT = "NaN and Infinity are no JSON numbers"
 _TOO_LARGE = "a number is too large"
-# Deeper content is no memory; the bound keeps every later walk over it (str, JSON output) far from Python's own limit.
+# The bound keeps every later walk over a memory (str of its content, JSON output) far from Python's own limit.
 _MAX_DEPTH = 64
 
 
@@ -205,7 +205,23 @@ def _without_embedding(place: str, memory: Any) -> tuple[str, dict[str, Any]]:
     if not isinstance(memory, dict):
         raise InputError(f"{place}: the memory is {shown(memory)}; expected an object")
     memory.pop("embedding", None)
+    if _deeper_than(memory, _MAX_DEPTH):
+        raise InputError(f"{place}: the memory is nested more than {_MAX_DEPTH} levels deep")
     return place, memory
+
+
+def _deeper_than(memory: dict[str, Any], levels: int) -> bool:
+    layer: list[Any] = [memory]
+    for _ in range(levels):
+        layer = [
+            inner
+            for outer in layer
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+        if not layer:
+            return False
+    return True
 
 
 # --- entries ------------------------------------------------------------------------------------------------------
@@ -287,23 +303,7 @@ def entry_from(memory: dict[str, Any], place: str, now: float) -> MemoryEntry:
     entry_id = metadata.get("id", "")
     if not (_is_text(entry_id) or _is_count(entry_id)):
         raise InputError(f"{place}: id is {shown(entry_id)}; expected text or a whole number")
-    if _deeper_than(fields["content"], _MAX_DEPTH):
-        raise InputError(f"{place}: content is nested more than {_MAX_DEPTH} levels deep")
     return MemoryEntry.from_dict(fields)
-
-
-def _deeper_than(value: Any, levels: int) -> bool:
-    layer = [value]
-    for _ in range(levels + 1):
-        layer = [
-            inner
-            for outer in layer
-            if isinstance(outer, (dict, list))
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-        if not layer:
-            return False
-    return True
 
 
 # --- scores -------------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ _MEMBERS = {
     MEMORY_SELECT: {field.name: field.default for field in dataclasses.fields(MemorySelectSettings) if field.init},
 }
 _MOST_NAMED = 5
-_POSITION = re.compile(r"^memories\[(\d+)\](?: \(id [^\n]{1,250}?\))?: ?")
+_POSITION = re.compile(r"memories\[(\d+)\]")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -323,7 +323,7 @@ def _placed(message: str, memories: Memories) -> str:
     found = _POSITION.match(message)
     if found is None:
         return message
-    return f"{memories[int(found[1])][0]}: {message[found.end() :]}"
+    return memories[int(found[1])][0] + message[found.end() :]
 
 
 def _id_of(memory: dict[str, Any]) -> Any:
