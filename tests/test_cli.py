@@ -426,6 +426,16 @@ def test_a_folder_is_no_file(tmp_path):
     assert done.stderr.startswith("Error: cannot read ")
 
 
+@pytest.mark.parametrize("output", ["table", "json", "jsonl"])
+def test_output_that_nobody_reads_ends_quietly(output):
+    reading, writing = os.pipe()
+    os.close(reading)
+    arguments = [sys.executable, "-m", "memsel", "select", MEMORIES, "--query", "redis", "--scope", "domain:code"]
+    done = subprocess.run([*arguments, "--format", output], stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert done.stderr == b""
+
+
 def test_half_read_output_ends_quietly(tmp_path):
     path = tmp_path / "many.jsonl"
     path.write_bytes(lines_of(*[memory("x" * 200)] * 5000))

@@ -206,19 +206,17 @@ def test_a_memory_without_content_is_refused():
     assert entry_error(timestamp=1).startswith("f.json, line 3: content is missing")
 
 
-def test_a_memory_may_be_nested_64_levels_and_no_deeper():
+def test_content_may_be_nested_64_levels_and_no_deeper():
     def nested(levels: int) -> object:
         value: object = "x"
         for level in range(levels):
             value = [value, 1] if level % 2 else {"k": value, "l": 2}
         return value
 
-    # The memory itself is the first level.
-    for name in ("content", "metadata"):
-        (_, found), *_ = memories_of(json.dumps({"text": "x", name: nested(63)})).memories
-        assert found[name] == nested(63)
-        message = error_of(json.dumps([A, {"text": "x", name: nested(64)}]))
-        assert message == "f.json, [1]: the memory is nested more than 64 levels deep"
+    (_, found), *_ = memories_of(json.dumps({"content": nested(64)})).memories
+    assert found["content"] == nested(64)
+    message = error_of(json.dumps([A, {"content": nested(65)}]))
+    assert message == "f.json, [1]: content is nested more than 64 levels deep"
 
 
 def test_a_shown_value_stays_one_short_printable_line():

@@ -27,7 +27,7 @@ _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _OFFSET = re.compile(r" \(byte (\d+)\)$")
 _NO_CONSTANT = "NaN and Infinity are no JSON numbers"
 _TOO_LARGE = "a number is too large"
-# The bound keeps every later walk over a memory (str of its content, JSON output) far from Python's own limit.
+# The bound keeps every later walk over a content (str, JSON output) far from Python's own limit.
 _MAX_DEPTH = 64
 
 
@@ -205,13 +205,14 @@ def _without_embedding(place: str, memory: Any) -> tuple[str, dict[str, Any]]:
     if not isinstance(memory, dict):
         raise InputError(f"{place}: the memory is {shown(memory)}; expected an object")
     memory.pop("embedding", None)
-    if _deeper_than(memory, _MAX_DEPTH):
-        raise InputError(f"{place}: the memory is nested more than {_MAX_DEPTH} levels deep")
+    content = memory.get("content")
+    if isinstance(content, (dict, list)) and _deeper_than(content, _MAX_DEPTH):
+        raise InputError(f"{place}: content is nested more than {_MAX_DEPTH} levels deep")
     return place, memory
 
 
-def _deeper_than(memory: dict[str, Any], levels: int) -> bool:
-    layer: list[Any] = [memory]
+def _deeper_than(value: Any, levels: int) -> bool:
+    layer: list[Any] = [value]
     for _ in range(levels):
         layer = [
             inner

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 __all__ = ["main"]
@@ -19,4 +20,6 @@ def main() -> None:
         hint = f"memsel: the command line needs {error.name}; install it with: pip install 'memsel[cli]'"
         print(hint, file=sys.stderr)
         sys.exit(2)
+    # What a selection reads lives until the process ends, so looking for cycles in it would only cost time.
+    gc.disable()
     memsel(prog_name="memsel")

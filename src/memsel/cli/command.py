@@ -413,7 +413,7 @@ def _write_composite(
     used = sum(memory.tokens or 0 for memory in kept)
     if output == "table":
         summary = f"kept {len(kept)} of {len(audited)}, {used} of {config.token_budget} tokens"
-        drops = [(_outcome(memory), _row(memory, hides and audit)) for memory in dropped]
+        drops = [(_outcome(memory), _row(memory, hides) if audit else Row(memory.entry.id)) for memory in dropped]
         print_table(Report([_row(memory, hides) for memory in kept], drops, summary), every_drop=audit)
         return
     records = [_record(memory, hides) for memory in kept]

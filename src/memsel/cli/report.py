@@ -37,7 +37,7 @@ class Row:
     """One memory of a report: its id and text, its numbers by column name, why it was kept or dropped."""
 
     id: Any
-    text: str
+    text: str = ""
     scores: dict[str, float] = field(default_factory=dict)
     tokens: int | None = None
     reasons: list[str] = field(default_factory=list)
@@ -92,8 +92,14 @@ def print_table(report: Report, every_drop: bool = False) -> None:
         reconfigure(errors="replace")
     width = _width()
     console = Console(file=sys.stdout, width=width or 1_000_000, highlight=False)
+    coloured = console.color_system is not None
     for line in _lines(report, every_drop, console, width):
-        console.print(line, soft_wrap=True)
+        if coloured:
+            console.print(line, soft_wrap=True)
+        else:
+            sys.stdout.write(line.plain + "\n")
+    # A reader that has gone is noticed here, where the command still handles it, and not at the interpreter's end.
+    sys.stdout.flush()
 
 
 def _width() -> int | None:
