@@ -249,7 +249,7 @@ def _read_similarity(where: str, value: object) -> float | None:
 
 
 def _refuse(where: str, field: str, value: object, wanted: str, verb: str = "is") -> NoReturn:
-    shown = "missing" if value is None and verb == "is" else _shown(value)
+    shown = "missing" if value is None and field in ("id", "text") else _shown(value)
     raise InputError(f"{where}: {field} {verb} {shown}; expected {wanted}")
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from memsel.errors import InputError
 from memsel.policy._rank import Ranking
-from memsel.policy.memories import read_instant, read_memory, read_scope
+from memsel.policy.memories import Memory, read_instant, read_memory, read_scope
 from memsel.policy.settings import MemorySelectSettings
 
 _DEFAULT_SETTINGS = MemorySelectSettings()
@@ -134,6 +134,7 @@ def memory_select(
         settings,
         "default" if scope is None else read_scope("scope", scope),
         instant,
+        Memory,
         read_memory,
     )
     ranking.read(memories)
