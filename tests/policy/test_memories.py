@@ -411,7 +411,7 @@ def test_json_with_half_a_surrogate_pair_is_read():
         ("{}", "the memories are of type dict; expected a JSON array"),
         ('["foo"]', r"memories\[0\] is 'foo'; expected a mapping"),
         ('[{"id": "a", "text": "x", "importance": NaN}]', "NaN is no JSON number"),
-        ('[{"id": "a", "text": "x", "importance": null}]', r"memories\[0\] \(id 'a'\): importance is missing"),
+        ('[{"id": "a", "text": "x", "importance": null}]', r"memories\[0\] \(id 'a'\): importance is None"),
         ('[{"id": "a", "text": "x", "importance": 1e400}]', r"memories\[0\] \(id 'a'\): importance is inf"),
         ('[{"id": "a", "text": "x", "tags": 5}]', r"memories\[0\] \(id 'a'\): tags is 5"),
         ('[{"id": "a", "text": "x", "created_at": 5}]', r"memories\[0\] \(id 'a'\): created_at is 5, a number"),

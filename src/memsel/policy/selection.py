@@ -4,7 +4,7 @@ import functools
 import json
 import operator
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -165,7 +165,9 @@ class _Counter:
     def __init__(self, counter: Any) -> None:
         self._batch = getattr(counter, "count_batch", None)
         self._count: Callable[[str], Any] | None = getattr(counter, "count", None)
-        if self._count is None and callable(counter):
+        if isinstance(counter, str | bytes | Sequence):
+            self._count = None  # their `count` counts something else
+        elif self._count is None and callable(counter):
             self._count = counter
         if not callable(self._batch):
             self._batch = None
