@@ -16,6 +16,7 @@ import msgspec
 
 from memsel.errors import InputError
 from memsel.policy._rank import instant_from_text
+from memsel.policy.redaction import redact
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -258,8 +259,6 @@ def _shown(value: object) -> str:
     if isinstance(value, str):
         if len(value) > 200:
             return f"a text of {len(value)} characters"
-        from memsel.policy.redaction import redact
-
         return repr(redact(value))
     if value is None or isinstance(value, bool | float):
         return repr(value)

@@ -12,6 +12,7 @@ import msgspec
 from memsel.errors import InputError
 from memsel.policy._rank import Ranking
 from memsel.policy.memories import Memory, read_instant, read_memory, read_scope
+from memsel.policy.redaction import redact
 from memsel.policy.settings import MemorySelectSettings
 
 _DEFAULT_SETTINGS = MemorySelectSettings()
@@ -138,10 +139,7 @@ def memory_select(
         read_memory,
     )
     ranking.read(memories)
-    redact = None
-    if settings.redact:
-        from memsel.policy.redaction import redact
-    ranking.decide(None if token_counter is None else _Counter(token_counter), redact)
+    ranking.decide(None if token_counter is None else _Counter(token_counter), redact if settings.redact else None)
     selected = []
     for id, text, score, tokens, relevance, freshness, importance, similarity, rival in ranking.kept():
         reasons = [f"relevance={relevance:.2f}", f"recency={freshness:.2f}", f"importance={importance:.2f}"]
