@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - look-alike characters are among the inputs
 """Memories in all their shapes, the dates they carry, and the errors that name what is wrong with one."""
 
 import collections
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from memsel.errors import InputError
 from memsel.policy import memory_select
 from memsel.policy.memories import Memory, decode_memories, read_instant
@@ -119,7 +121,7 @@ def test_a_text_that_is_no_iso_date_is_refused_by_field(text):
     for field in ("created_at", "expires_at"):
         with pytest.raises(InputError, match=rf"memories\[0\] \(id 'a'\): {field} is .*; expected ISO-8601, such as"):
             select([{"id": "a", "text": "x", field: text}])
-    with pytest.raises(InputError, match="^now is "):
+    with pytest.raises(InputError, match=r"^now is "):
         memory_select("q", [], now=text)
 
 
@@ -131,7 +133,7 @@ def test_a_date_without_a_zone_is_refused_by_field(value):
     for field in ("created_at", "expires_at"):
         with pytest.raises(InputError, match=rf"memories\[0\] \(id 'a'\): {field} is .*without a time zone; expected"):
             select([{"id": "a", "text": "x", field: value}])
-    with pytest.raises(InputError, match="^now is .*without a time zone"):
+    with pytest.raises(InputError, match=r"^now is .*without a time zone"):
         memory_select("q", [], now=value)
 
 
@@ -140,7 +142,7 @@ def test_a_number_is_no_date(value):
     for field in ("created_at", "expires_at"):
         with pytest.raises(InputError, match=rf"{field} is .* a number, which may be seconds or milliseconds"):
             select([{"id": "a", "text": "x", field: value}])
-    with pytest.raises(InputError, match="^now is .* may be seconds or milliseconds"):
+    with pytest.raises(InputError, match=r"^now is .* may be seconds or milliseconds"):
         memory_select("q", [], now=value)
 
 
@@ -162,7 +164,11 @@ def test_days_and_weeks_of_the_whole_calendar_agree_with_datetime():
 
 def test_two_spellings_of_one_instant_score_alike():
     zone = datetime.timezone(datetime.timedelta(hours=5, minutes=30))
-    spellings = ["2026-01-14T17:30:00+05:30", "2026-01-14T12:00:00Z", datetime.datetime(2026, 1, 14, 17, 30, tzinfo=zone)]
+    spellings = [
+        "2026-01-14T17:30:00+05:30",
+        "2026-01-14T12:00:00Z",
+        datetime.datetime(2026, 1, 14, 17, 30, tzinfo=zone),
+    ]
     memories = [{"id": str(i), "text": f"text {i}", "created_at": spelling} for i, spelling in enumerate(spellings)]
     answer = select(memories)
     assert [one.id for one in answer.selected] == ["0", "1", "2"]
@@ -224,7 +230,10 @@ def test_a_zone_that_fails_is_named():
         ({"id": "a", "text": "x", "similarity": float("nan")}, "similarity is nan; expected a finite number"),
         ({"id": "a", "text": "x", "similarity": "high"}, "similarity is 'high'; expected a finite number"),
         ({"id": "a", "text": "x" * 201, "scope": "s" * 0}, "scope is ''; expected"),
-        ({"id": "a", "content": "x", "timestamp": "2026-01-15T12:00:00Z"}, "timestamp is '2026.*; expected seconds since 1970"),
+        (
+            {"id": "a", "content": "x", "timestamp": "2026-01-15T12:00:00Z"},
+            "timestamp is '2026.*; expected seconds since 1970",
+        ),
         ({"id": "a", "content": "x", "timestamp": float("nan")}, "timestamp is nan; expected seconds"),
         ({"id": "a", "content": "x", "timestamp": 1768478400000}, "within the years 1 to 9999"),
         ({"id": "a", "content": "", "timestamp": 1.0}, "content is ''; expected a content whose text is not empty"),
@@ -237,19 +246,27 @@ def test_a_zone_that_fails_is_named():
 def test_a_malformed_memory_is_named_by_place_id_and_field(memory, message):
     id = memory.get("id") if isinstance(memory, dict) else None
     place = r"memories\[1\] \(id 'a'\): " if id == "a" else r"memories\[1\]:? "
-    with pytest.raises(InputError, match=f"^{place}.*{message}"):
+    with pytest.raises(InputError, match=rf"^{place}.*{message}"):
         select([{"id": "fine", "text": "x"}, memory])
     assert issubclass(InputError, ValueError)
 
 
 def test_integer_ids_are_taken_as_their_text():
-    answer = select([{"id": 0, "text": "zero"}, {"id": 7, "text": "x"}, {"id": "7", "text": "y"}, {"id": np.int64(8), "text": "z"}])
+    answer = select(
+        [{"id": 0, "text": "zero"}, {"id": 7, "text": "x"}, {"id": "7", "text": "y"}, {"id": np.int64(8), "text": "z"}]
+    )
     assert [one.id for one in answer.selected] == ["0", "7", "8"]
     assert answer.dropped == [("7", "duplicate_input")]
 
 
 def test_tags_may_be_one_text_or_a_collection_of_texts():
-    for tags, share in [("a,b", "0.00"), ("paris", "1.00"), (["Paris", 3], "1.00"), ({"paris"}, "1.00"), (None, "0.00")]:
+    for tags, share in [
+        ("a,b", "0.00"),
+        ("paris", "1.00"),
+        (["Paris", 3], "1.00"),
+        ({"paris"}, "1.00"),
+        (None, "0.00"),
+    ]:
         answer = select([{"id": "a", "text": "x y", "tags": tags}], "paris")
         assert answer.selected[0].reasons[0] == f"relevance={share}"
     assert select([{"id": "a", "text": "x y", "tags": [3]}], "3").selected[0].reasons[0] == "relevance=1.00"
@@ -259,12 +276,20 @@ def test_defaults_and_unknown_members():
     answer = select([{"id": "a", "content": "some text", "colour": "red", 5: object(), "metadata": 5}])
     assert answer.selected[0].reasons == ["relevance=0.00", "recency=1.00", "importance=0.50"]
     assert answer.selected[0].text == "some text"
-    both = select([{"id": "a", "text": "the text", "content": "the content"}, {"id": "b", "text": None, "content": "c1"}])
+    both = select(
+        [{"id": "a", "text": "the text", "content": "the content"}, {"id": "b", "text": None, "content": "c1"}]
+    )
     assert [one.text for one in both.selected] == ["the text", "c1"]
 
 
 def test_mappings_of_every_class_are_read_alike():
-    members = {"id": "a", "text": "alpha beta", "created_at": "2026-01-14T12:00:00Z", "importance": 1, "tags": ["gamma"]}
+    members = {
+        "id": "a",
+        "text": "alpha beta",
+        "created_at": "2026-01-14T12:00:00Z",
+        "importance": 1,
+        "tags": ["gamma"],
+    }
     expected = select([members], "gamma").to_dict()
     for other in (
         types.MappingProxyType(members),
@@ -283,7 +308,9 @@ def test_values_of_str_and_float_subclasses_are_read_alike():
         __slots__ = ()
 
     members = {"id": Text("a"), "text": Text("alpha"), "importance": np.float64(0.5), "scope": Text("default")}
-    answer = select([{**members, "similarity": 1, "tags": [Text("beta")], "created_at": Text("2026-01-14T12:00:00Z")}], "beta")
+    answer = select(
+        [{**members, "similarity": 1, "tags": [Text("beta")], "created_at": Text("2026-01-14T12:00:00Z")}], "beta"
+    )
     assert answer.selected[0].reasons == ["relevance=1.00", "recency=0.95", "importance=0.50", "similarity=1.00"]
     assert type(answer.selected[0].id) is str
     assert type(answer.selected[0].text) is str
@@ -291,13 +318,13 @@ def test_values_of_str_and_float_subclasses_are_read_alike():
 
 @pytest.mark.parametrize("memories", ["text", b"bytes", {"id": "a", "text": "x"}, None, 5])
 def test_memories_are_an_iterable_of_memories(memories):
-    with pytest.raises(InputError, match="^memories is of type .*; expected a list of memories"):
+    with pytest.raises(InputError, match=r"^memories is of type .*; expected a list of memories"):
         memory_select("q", memories)
 
 
 @pytest.mark.parametrize("query", [None, 5, b"q", ["q"]])
 def test_a_query_is_a_text(query):
-    with pytest.raises(InputError, match="^query is of type .*; expected a text"):
+    with pytest.raises(InputError, match=r"^query is of type .*; expected a text"):
         memory_select(query, [])
 
 
@@ -309,12 +336,23 @@ ENTRIES = [
     (Entry("alpha beta", timestamp=int(NOW.timestamp()) - 86400), "0.50", None),
     ({"id": "e", "content": "alpha beta", "timestamp": NOW.timestamp() - 86400, "metadata": {}}, "0.50", None),
     (
-        {"id": "e", "content": "alpha beta", "timestamp": NOW.timestamp() - 86400, "importance": 0.8, "decay_factor": 0.5},
+        {
+            "id": "e",
+            "content": "alpha beta",
+            "timestamp": NOW.timestamp() - 86400,
+            "importance": 0.8,
+            "decay_factor": 0.5,
+        },
         "0.40",
         None,
     ),
     (
-        {"content": "alpha beta", "timestamp": NOW.timestamp() - 86400, "effective_importance": 0.25, "metadata": {"id": "e"}},
+        {
+            "content": "alpha beta",
+            "timestamp": NOW.timestamp() - 86400,
+            "effective_importance": 0.25,
+            "metadata": {"id": "e"},
+        },
         "0.25",
         None,
     ),
@@ -375,7 +413,9 @@ def test_a_malformed_entry_is_named(entry, field):
 def test_an_entry_of_the_reference_is_read():
     from zerda.memory import MemoryEntry, MemoryType
 
-    entry = MemoryEntry("alpha beta", NOW.timestamp() - 86400, MemoryType.SHORT_TERM, tags=["gamma"], metadata={"id": "z"})
+    entry = MemoryEntry(
+        "alpha beta", NOW.timestamp() - 86400, MemoryType.SHORT_TERM, tags=["gamma"], metadata={"id": "z"}
+    )
     (one,) = select([entry], "gamma").selected
     assert (one.id, one.score) == ("z", 0.885509)
     (again,) = select([entry.to_dict()], "gamma").selected
@@ -384,7 +424,14 @@ def test_an_entry_of_the_reference_is_read():
 
 def test_json_gives_memories_ready_to_select():
     members = [
-        {"id": "a", "text": "alpha", "created_at": "2026-01-14T12:00:00Z", "importance": 1, "tags": ["x1", 3], "more": {}},
+        {
+            "id": "a",
+            "text": "alpha",
+            "created_at": "2026-01-14T12:00:00Z",
+            "importance": 1,
+            "tags": ["x1", 3],
+            "more": {},
+        },
         {"id": 7, "content": "beta", "scope": None, "similarity": 0.5},
         {"id": "e", "content": {"said": "gamma"}, "timestamp": 1.5, "metadata": {"scope": "team"}},
         {"id": "one tag", "text": "delta", "tags": "paris"},

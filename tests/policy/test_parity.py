@@ -4,6 +4,7 @@ import json
 import pathlib
 
 import pytest
+
 from memsel.policy import memory_select
 
 CASES = pathlib.Path(__file__).parents[3] / "shared" / "cases" / "memory_select_parity.jsonl"

@@ -1,8 +1,10 @@
+# ruff: noqa: RUF001 - look-alike characters are among the inputs
 """What memory_select does where selectors like it have gone wrong: scopes, times, duplicates, conflicts, order."""
 
 import datetime
 
 import pytest
+
 from memsel.errors import InputError
 from memsel.policy import MemorySelectSettings, memory_select
 
@@ -46,7 +48,9 @@ def test_an_absent_scope_means_default_and_no_other_does():
     assert kept(select([memory("a")], scope="default")) == ["a"]
     assert select([memory("a", scope=" ")]).dropped == [("a", "out_of_scope")]
     for scope in ("", 0, False, 5, ["x"]):
-        with pytest.raises(InputError, match=r"memories\[0\] \(id 'a'\): scope is .*; expected a text that is not empty"):
+        with pytest.raises(
+            InputError, match=r"memories\[0\] \(id 'a'\): scope is .*; expected a text that is not empty"
+        ):
             select([memory("a", scope=scope)])
         with pytest.raises(InputError, match=r"^scope is "):
             select([memory("a")], scope=scope)
@@ -74,7 +78,9 @@ def test_a_negation_keeps_both_and_marks_the_later():
 
 def test_never_and_always_are_no_duplicates():
     text = "{} deploy the staging stack to production on friday evenings after review"
-    answer = select([memory("old", text.format("always"), created_at=NOW - 30 * DAY), memory("new", text.format("never"))])
+    answer = select(
+        [memory("old", text.format("always"), created_at=NOW - 30 * DAY), memory("new", text.format("never"))]
+    )
     assert kept(answer) == ["new", "old"]
     assert answer.selected[1].reasons[-1] == "possible_conflict:new"
 
@@ -100,9 +106,9 @@ def test_records_that_differ_in_a_number_are_both_kept():
     answer = select([memory("a", text.format(1001)), memory("b", text.format(1002))], dedupe=0.7)
     assert kept(answer) == ["a", "b"]
     assert answer.selected[1].reasons[-1] == "possible_conflict:a"
-    assert select([memory("a", text.format(1001)), memory("b", text.format(1002))], dedupe=0.7, guard=False).dropped == [
-        ("b", "duplicate_of:a")
-    ]
+    assert select(
+        [memory("a", text.format(1001)), memory("b", text.format(1002))], dedupe=0.7, guard=False
+    ).dropped == [("b", "duplicate_of:a")]
     assert select([memory("a", text.format("v1")), memory("b", text.format("v2"))], dedupe=0.7).dropped == [
         ("b", "duplicate_of:a")
     ]
@@ -149,13 +155,18 @@ def test_dedupe_of_zero_looks_for_no_duplicates():
 
 
 def test_duplicates_look_at_the_text_and_not_at_the_tags():
-    assert kept(select([memory("a", "one thing", tags=["x1"]), memory("b", "another matter", tags=["x1"])])) == ["a", "b"]
+    assert kept(select([memory("a", "one thing", tags=["x1"]), memory("b", "another matter", tags=["x1"])])) == [
+        "a",
+        "b",
+    ]
     assert kept(select([memory("a", "one thing", tags=["mysql"]), memory("b", "sqlite")])) == ["a", "b"]
     assert select([memory("a", "one thing", tags=["mysql"]), memory("b", "sqlite")]).selected[1].reasons[3:] == []
 
 
 def test_databases_conflict_by_their_names_alone():
-    answer = select([memory("a", "Migrated from MySQL to PostgreSQL", importance=0.9), memory("b", "MySQL backups archived")])
+    answer = select(
+        [memory("a", "Migrated from MySQL to PostgreSQL", importance=0.9), memory("b", "MySQL backups archived")]
+    )
     assert answer.selected[1].reasons[-1] == "possible_conflict:a"
     answer = select([memory("a", "pg_dump for postgres-14", importance=0.9), memory("b", "sqlite3 cache")])
     assert answer.selected[1].reasons[-1] == "importance=0.50"
@@ -194,7 +205,10 @@ def test_similarity_counts_in_the_gate_and_the_reason_and_by_its_weight():
 def test_limits_are_met_in_rank_order_and_no_text_is_cut():
     memories = [memory(f"m{i}", "word " * i + f"u{i}", importance=1 - i / 10) for i in range(1, 6)]
     answer = select(memories, max_results=2)
-    assert (kept(answer), answer.dropped) == (["m1", "m2"], [("m3", "max_items"), ("m4", "max_items"), ("m5", "max_items")])
+    assert (kept(answer), answer.dropped) == (
+        ["m1", "m2"],
+        [("m3", "max_items"), ("m4", "max_items"), ("m5", "max_items")],
+    )
     answer = select(memories, max_tokens=8, dedupe=0)
     assert [(one.id, one.tokens) for one in answer.selected] == [("m1", 2), ("m2", 3)]
     assert answer.dropped == [("m3", "budget"), ("m4", "budget"), ("m5", "budget")]

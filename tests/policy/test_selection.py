@@ -5,9 +5,9 @@ import json
 import pickle
 
 import pytest
+
 from memsel.policy import DroppedMemory, MemorySelection, MemorySelectSettings, SelectedMemory, memory_select
 from memsel.policy.redaction import redact
-
 from policy import oracle
 
 NOW = datetime.datetime(2026, 1, 15, 12, tzinfo=datetime.UTC)
@@ -86,7 +86,13 @@ def test_text_and_tokens_are_those_of_the_redacted_text_and_words_those_of_the_g
 
 @pytest.mark.parametrize("max_tokens", range(1, 40))
 def test_a_redacted_text_is_weighed_as_it_leaves_under_every_budget(max_tokens):
-    lines = ["password=" + "x" * 200, "plain words", "Authorization: Bearer " + "abcd" * 20, "a", "more plain words than fit"]
+    lines = [
+        "password=" + "x" * 200,
+        "plain words",
+        "Authorization: Bearer " + "abcd" * 20,
+        "a",
+        "more plain words than fit",
+    ]
     memories = [{"id": str(i), "text": line, "importance": 1 - i / 10} for i, line in enumerate(lines)]
     settings = MemorySelectSettings(max_tokens=max_tokens)
     selected, dropped, total = oracle.select("", memories, settings=settings, now=NOW, redact=redact)

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - look-alike characters are among the inputs
 """Settings: members, mappings and TOML tables; what they may hold and how a wrong one is named."""
 
 import decimal
@@ -5,6 +6,7 @@ import fractions
 
 import numpy as np
 import pytest
+
 from memsel.errors import InputError
 from memsel.policy import MemorySelectSettings, memory_select
 
@@ -24,7 +26,12 @@ def test_the_defaults_are_the_documented_ones():
     assert (settings.max_results, settings.max_tokens) == (10, 4000)
     assert (settings.min_relevance, settings.recency_days, settings.dedupe) == (0.15, 14, 0.8)
     assert (settings.redact, settings.guard, settings.conflicts) == (True, True, ())
-    weights = settings.relevance_weight, settings.freshness_weight, settings.importance_weight, settings.similarity_weight
+    weights = (
+        settings.relevance_weight,
+        settings.freshness_weight,
+        settings.importance_weight,
+        settings.similarity_weight,
+    )
     assert weights == (0.5, 0.3, 0.2, 0)
 
 
@@ -106,14 +113,14 @@ def test_a_flag_is_true_or_false(name):
     ],
 )
 def test_conflicts_of_the_wrong_shape_are_refused_by_place(value, where):
-    with pytest.raises(InputError, match=f"^{where} .*; expected "):
+    with pytest.raises(InputError, match=rf"^{where} .*; expected "):
         MemorySelectSettings(conflicts=value)
 
 
 def test_an_unknown_setting_is_refused_by_name():
     with pytest.raises(InputError, match="unknown member 'max_items'; expected one of max_results, "):
         memory_select("q", [], settings={"max_items": 3})
-    with pytest.raises(InputError, match="^settings is of type list"):
+    with pytest.raises(InputError, match=r"^settings is of type list"):
         memory_select("q", [], settings=[("max_results", 3)])
     with pytest.raises(InputError, match="unknown member 'conflict_groups'"):
         MemorySelectSettings.from_mapping({"conflict_groups": ()})

@@ -1,9 +1,10 @@
+# ruff: noqa: RUF001 - look-alike characters are among the inputs
 """Words in any script, as they are pinned, seen through `words` and through what a query finds."""
 
 import pytest
+
 from memsel.policy import memory_select
 from memsel.policy._words import NEGATIONS, STOP_WORDS, words
-
 from policy import oracle
 
 

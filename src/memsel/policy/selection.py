@@ -46,21 +46,23 @@ class MemorySelection:
     rank order; the list is made when it is first asked for. total_tokens: what the selected cost together.
     """
 
-    __slots__ = ("_dropped", "_ranking", "selected", "total_tokens")
+    __slots__ = ("_dropped", "selected", "total_tokens")
 
     def __init__(
         self, selected: list[SelectedMemory], dropped: Iterable[tuple[str, str]] | Ranking, total_tokens: int
     ) -> None:
         self.selected = selected
         self.total_tokens = total_tokens
-        self._ranking = dropped if isinstance(dropped, Ranking) else None
-        self._dropped = None if isinstance(dropped, Ranking) else [DroppedMemory(*pair) for pair in dropped]
+        self._dropped: list[DroppedMemory] | Ranking
+        if isinstance(dropped, Ranking):
+            self._dropped = dropped
+        else:
+            self._dropped = [DroppedMemory(*pair) for pair in dropped]
 
     @property
     def dropped(self) -> list[DroppedMemory]:
-        if self._dropped is None:
-            self._dropped = list(map(_dropped_memory, self._ranking.dropped()))
-            self._ranking = None
+        if isinstance(self._dropped, Ranking):
+            self._dropped = list(map(_dropped_memory, self._dropped.dropped()))
         return self._dropped
 
     def to_dict(self) -> dict[str, Any]:
@@ -171,8 +173,8 @@ class _Counter:
             self._batch = None
         if self._batch is None and not callable(self._count):
             raise InputError(
-                f"token_counter is of type {type(counter).__name__}; expected a callable from text to a count, or an object"
-                " with count or count_batch"
+                f"token_counter is of type {type(counter).__name__};"
+                " expected a callable from text to a count, or an object with count or count_batch"
             )
         # One text at a time, so that none is counted that no decision looks at; a batch is worth a few of those.
         self.ahead = 32 if self._batch else 1
