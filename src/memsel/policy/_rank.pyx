@@ -392,7 +392,7 @@ cdef class _KeptSets:
         self.guard = guard
         for g, group in enumerate(groups):
             self.group_starts.push_back(self.first_with.size())
-            for a, alternative in enumerate(group):
+            for alternative in group:
                 self.first_with.push_back(-1)
                 for text in alternative:
                     self.sets.read(text)
@@ -412,10 +412,8 @@ cdef class _KeptSets:
 
     cdef int look(self, str text) except -1:
         """Set `duplicate` and `conflict` to the first kept memory in rank order of which that is true, or to -1."""
-        cdef size_t i
         cdef Py_ssize_t k, n
-        cdef int32_t entry, other, id
-        cdef size_t posting
+        cdef int32_t entry, other
         self.sets.read(text)
         self.duplicate = -1
         self.conflict = -1
@@ -605,8 +603,8 @@ cdef class Ranking:
 
     cdef bint read_dict(self, dict memory, _KeyCache cache) except -1:
         cdef PyObject* found[MEMBERS]
-        cdef PyObject* key
-        cdef PyObject* value
+        cdef PyObject* key = NULL
+        cdef PyObject* value = NULL
         cdef Py_ssize_t at = 0
         memset(found, 0, sizeof(found))
         # Nothing that this loop and `read_found` call runs foreign code, so the dict keeps what it holds.
@@ -669,7 +667,7 @@ cdef class Ranking:
     cdef bint read_found(self, PyObject** found) except -1:
         cdef double importance = 0.5
         cdef int64_t created = self.now
-        cdef int overflow
+        cdef int overflow = 0
         if found[TIMESTAMP] != NULL or found[ID] == NULL or not PyUnicode_CheckExact(<object>found[ID]):
             return False
         if found[TEXT] == NULL:

@@ -136,8 +136,9 @@ def _class_of(str character):
     if major not in "LN":
         return SEPARATOR
     code = ord(character)
-    if any(first <= code <= last for first, last in _CJK_RANGES):
-        return CJK
+    for first, last in _CJK_RANGES:
+        if first <= code <= last:
+            return CJK
     return LETTER if major == "L" else DIGIT
 
 
@@ -161,8 +162,10 @@ cdef int load_block(int number) except -1:
                 block.classes[i] = _class_of(folded)
                 if block.classes[i] == MARK or (number == 0 and ord(folded) > 255):
                     block.classes[i] |= COMPLEX  # of Latin-1 the micro sign alone folds to a letter outside it
-        elif any(_class_of(part) != SEPARATOR or part in "+#'\u2019" for part in folded):
-            block.classes[i] |= COMPLEX
+        else:
+            for part in folded:
+                if _class_of(part) != SEPARATOR or part in "+#'\u2019":
+                    block.classes[i] |= COMPLEX
     if number == 0x20:
         block.folded[0x19] = 0x27  # the curly apostrophe reads as the straight one
     blocks.push_back(block)
@@ -462,7 +465,7 @@ cdef class QueryWords:
         cdef const uint64_t* openings = self.openings.data()
         cdef Py_ssize_t i, j, base = 0
         cdef uint32_t key
-        cdef uint64_t starts, inside, before = 0, bits, unclear, eight
+        cdef uint64_t starts, inside, before = 0, bits, unclear = 0, eight
         while base < n and self.carried < self.total:
             inside = 0
             for i in range(base, min(base + 64, n), 8):
@@ -554,12 +557,16 @@ def words(str text not None):
     """The words of a text in order, stop words dropped, repeats kept."""
     cdef Cutter cutter = Cutter()
     cdef size_t i
-    cdef Py_ssize_t k
+    cdef Py_ssize_t at
     cdef Slice part
     cutter.cut(text)
     found = []
     for i in range(cutter.slices.size()):
         part = cutter.slices[i]
-        if not is_stop_word(cutter.folded.data() + part.start, part.length):
-            found.append("".join([chr(cutter.folded[part.start + k]) for k in range(part.length)]))
+        if is_stop_word(cutter.folded.data() + part.start, part.length):
+            continue
+        letters = []
+        for at in range(part.start, part.start + part.length):
+            letters.append(chr(cutter.folded[at]))
+        found.append("".join(letters))
     return found
