@@ -10,8 +10,8 @@ NOW = datetime.datetime(2026, 9, 17, 12, tzinfo=datetime.UTC)
 WORDS = {
     script: words.split(" ")
     for script, words in {
-        "english": "deploy server never not without cannot don't isn’t cache friday the of backup a b C++ c# C 7 v2 101",
-        "french": "déployer ne pas jamais n'aime n’importe sans été où l'équipe CŒUR œuvre à la Genève vendredi aucune",
+        "english": "deploy server never not without cannot don't isn’t cache friday the of backup a C++ c# C 7 v2",
+        "french": "déployer ne pas jamais n'aime n’importe sans été où l'équipe CŒUR œuvre à Genève vendredi",
         "decomposed": "re\u0301union gene\u0300ve cafe\u0301 q\u0303 \u0301 e\u0301 n\u0303andu\u0301",
         "folded": "Straße STRASSE İstanbul istanbul ﬁne ＡＢＣ ½ ² № ™ ß ª µ µm ΌΣΟΣ όσος ŉ ǰ Ｃ＋＋",
         "cyrillic": "сервер Москва кошка не ЁЖ ёж й́ я",

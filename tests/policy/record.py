@@ -11,9 +11,8 @@ from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
-from memsel.policy import MemorySelectSettings  # noqa: E402
-
-from policy import cases, oracle  # noqa: E402
+from memsel.policy import MemorySelectSettings
+from policy import cases, oracle
 
 PATH = pathlib.Path(__file__).with_name("selections.jsonl")
 COUNT = 60

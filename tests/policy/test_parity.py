@@ -4,6 +4,7 @@ import json
 import pathlib
 
 import pytest
+
 from memsel.policy import memory_select
 from memsel.policy.memories import decode_memories
 
