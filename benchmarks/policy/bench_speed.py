@@ -20,12 +20,12 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(pathlib.Path(__file__).resolve().parent)]
 
-import msgspec
-import plain
-from policy import oracle
+import msgspec  # noqa: E402
+import plain  # noqa: E402
+from policy import oracle  # noqa: E402
 
-from memsel.policy import MemorySelectSettings, memory_select, redact
-from memsel.policy.memories import decode_memories
+from memsel.policy import MemorySelectSettings, memory_select, redact  # noqa: E402
+from memsel.policy.memories import decode_memories  # noqa: E402
 
 NOW = "2026-09-17T12:00:00+00:00"
 INSTANT = datetime.datetime.fromisoformat(NOW)
