@@ -927,8 +927,8 @@ cdef class Ranking:
             )
         return chosen
 
-    def dropped(self):
-        """Pairs of id and reason: the gates' drops in input order, then the others in rank order."""
+    def dropped(self, make):
+        """`make` of each pair of id and reason: the gates' drops in input order, then the others in rank order."""
         cdef size_t i
         cdef uint8_t fate
         cdef Row* row
@@ -936,13 +936,13 @@ cdef class Ranking:
         for i in range(self.fates.size()):
             fate = self.fates[i]
             if fate != RANKED and fate <= LOW_RELEVANCE:
-                gone.append((self.ids[i], REASONS[fate]))
+                gone.append(make((self.ids[i], REASONS[fate])))
         self.order(self.places.size())
         for i in range(self.places.size()):
             row = &self.rows[self.places[i].at]
             fate = self.fates[row.row]
             if fate == DUPLICATE_OF:
-                gone.append((self.ids[row.row], REASONS[fate] + self.ids[row.rival]))
+                gone.append(make((self.ids[row.row], REASONS[fate] + self.ids[row.rival])))
             elif fate != KEPT:
-                gone.append((self.ids[row.row], REASONS[fate]))
+                gone.append(make((self.ids[row.row], REASONS[fate])))
         return gone

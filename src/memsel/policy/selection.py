@@ -62,7 +62,7 @@ class MemorySelection:
     @property
     def dropped(self) -> list[DroppedMemory]:
         if isinstance(self._dropped, Ranking):
-            self._dropped = list(map(_dropped_memory, self._dropped.dropped()))
+            self._dropped = self._dropped.dropped(_dropped_memory)
         return self._dropped
 
     def to_dict(self) -> dict[str, Any]:
