@@ -38,9 +38,10 @@ SETTINGS = {
 }
 
 LIMITS = (
-    "Freshness halves in 14 days while a conversation lasts months, so by default newer turns outrank better ones: the"
-    " half-life alone makes most of the difference. Every word of a question weighs the same, where BM25 weighs rare"
-    " words more. Words match whole: 'paint' does not find 'painted'. Nothing links a question to an answer in other words."
+    "Freshness halves in 14 days while a conversation lasts months, so by default newer turns outrank better ones:"
+    " the half-life alone makes most of the difference. Every word of a question weighs the same, where BM25 gives rare"
+    " words more weight. Words match whole: 'paint' does not find 'painted'. Nothing links a question to an answer in"
+    " other words."
 )
 
 
