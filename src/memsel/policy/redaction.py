@@ -19,6 +19,8 @@ import binascii
 import re
 from typing import Final
 
+from ._hints import may_hold_secret
+
 __all__ = ["redact"]
 
 API_KEY: Final = "[REDACTED_API_KEY]"
@@ -41,7 +43,7 @@ def redact(text: str) -> str:
     colon or an equals sign is written ``name=[REDACTED_PASSWORD]``; quotes stay, so JSON stays JSON. Redacted text
     is left alone: a second call changes nothing. Takes time linear in the length of the text.
     """
-    if _is_plain(text):
+    if not may_hold_secret(text):
         return text
     for _ in range(_ROUNDS):
         redacted = _redact_once(text)
@@ -76,20 +78,6 @@ def _lowered(text: str) -> str:
     if len(lowered) == len(text):
         return lowered
     return "".join(low if len(low := character.lower()) == 1 else character for character in text)
-
-
-# ---- is there anything to look for? ----------------------------------------------------------------------------------
-
-# Every family needs one of these in the lower-case text, or a run long enough to be a key.
-_HINT = re.compile(
-    'pass|token|key|secret|pwd|mdp|creden|creds|jeton|://|thin:|curl|wget|redis-cli|mysql|mariadb|login|basic|bearer|authoriz|cl[eé] |@|_auth|auth"'
-    "|[a-z0-9_.+/=:~$-]{14}"
-)
-
-
-def _is_plain(text: str) -> bool:
-    """Whether the text certainly holds nothing that any family would look at."""
-    return _HINT.search(text.lower()) is None
 
 
 # ---- private key blocks ----------------------------------------------------------------------------------------------
@@ -145,38 +133,38 @@ _HAS_SYMBOL = re.compile(r"[@#$%^&*!+=?~|§€£]")
 _SENTENCE_GOES_ON = re.compile(r" [a-zà-ÿ]")
 
 _PLACEHOLDER = re.compile(
-    r"""(?: <[^<>\n]{0,80}> | \$\{[^{}\n]{0,80}\} | \$\([^()\n]{0,80}\)? | \$[A-Z_][A-Z0-9_]* | \{\{?[\w\s.$-]{0,80}\}?\}
-          | \{\w[\w.]{0,80}![rsa]\}? | %\(\w{0,80}\)s | %[sdr] | %\w{1,80}% | your[-_ ][\w -]{0,30}
-          | [*]{2,} | [.]{2,} | …+ | [xX]{3,} | [-_?]+ | \[[\w\s-]{0,80}\] )
+    r"""(?: <[^<>\n]{0,80}> | \$\{[^{}\n]{0,80}\} | \$\([^()\n]{0,80}\)? | \$[A-Z_][A-Z0-9_]*
+          | \{\{?[\w\s.$-]{0,80}\}?\} | \{\w[\w.]{0,80}![rsa]\}? | %\(\w{0,80}\)s | %[sdr] | %\w{1,80}%
+          | your[-_ ][\w -]{0,30} | [*]{2,} | [.]{2,} | …+ | [xX]{3,} | [-_?]+ | \[[\w\s-]{0,80}\] )
         (?=[\s,;&"'`)}\]] | \Z)""",
     re.VERBOSE,
 )
 
 # Words with digits that prose and configuration put where a password could stand.
 _TECHNICAL = re.compile(
-    r"""(?: (?: aes|argon|base|bcrypt|ecdsa|es|hmac|hs|http|ipv|iso|md|mysql|node|oauth|pbkdf|php|pkcs|ps|python|rfc|rsa|rs
-              | scrypt|sha|ssl|tls|totp|utf|u2f|v|version|wep|win|windows|wpa|x ) [-_]?\d[\w.-]*
+    r"""(?: (?: aes|argon|base|bcrypt|ecdsa|es|hmac|hs|http|ipv|iso|md|mysql|node|oauth|pbkdf|php|pkcs|ps|python
+              | rfc|rsa|rs|scrypt|sha|ssl|tls|totp|utf|u2f|v|version|wep|win|windows|wpa|x ) [-_]?\d[\w.-]*
           | \d+ (?: st|nd|rd|th|e|er|ère|eme|ème|k|kb|mb|gb|ms|s|m|h|d|x|% )
-          | \d+ [-–]? (?: char|bit|byte|day|digit|factor|fa|hour|jour|letter|minute|month|step|time|way|week|word|year ) [-\w]*
+          | \d+ [-–]? (?: char|bit|byte|day|digit|factor|fa|hour|jour|letter|minute|month
+              | step|time|way|week|word|year ) [-\w]*
           | [#][0-9a-f]{3,8}
           | \d++ (?: [-./:,T]\d++ )*+ Z? )""",
     re.VERBOSE | re.IGNORECASE,
 )
 
 _ORDINARY = """
-any bool boolean bytes char int integer nil none null number object optional secretstr str string text true false undefined
-unknown varchar void array list dict map self field input prompt value variable constant default required mandatory forbidden
-option options flag argument parameter
-a an and are as at be but by can for from has have he her here his how i if in is it its let may must my never no not of on
-only or our please see she should so that the their then there these they this those to too was we were what when where which
-who why will with without you your
-au aucun aucune aux avec ce ces cette dans de des doit du elle en est et il ils je la le les leur ma mes mon ne non notre
-nous on ou où par pas pour que qui sa sans ses si son sont sur ta tes ton tu un une vide voir vos votre vous à
-changed compromised correct different disabled empty enabled encrypted expired expires forgotten generated good hashed hidden
-incorrect invalid known leaked locked lost missing new old policy redacted rejected removed reset resets rotated same saved
-secure shared stored strong temporary unchanged unset updated valid weak wrong yes
-bon changé correcte expiré faible faux identique inconnu invalide manquant mauvais modifié obligatoire oublié perdu requis
-réinitialisé valide
+any bool boolean bytes char int integer nil none null number object optional secretstr str string text true false
+undefined unknown varchar void array list dict map self field input prompt value variable constant default required
+mandatory forbidden option options flag argument parameter a an and are as at be but by can for from has have he her
+here his how i if in is it its let may must my never no not of on only or our please see she should so that the
+their then there these they this those to too was we were what when where which who why will with without you your
+au aucun aucune aux avec ce ces cette dans de des doit du elle en est et il ils je la le les leur ma mes mon ne non
+notre nous on ou où par pas pour que qui sa sans ses si son sont sur ta tes ton tu un une vide voir vos votre vous à
+changed compromised correct different disabled empty enabled encrypted expired expires forgotten generated good
+hashed hidden incorrect invalid known leaked locked lost missing new old policy redacted rejected removed reset
+resets rotated same saved secure shared stored strong temporary unchanged unset updated valid weak wrong yes bon
+changé correcte expiré faible faux identique inconnu invalide manquant mauvais modifié obligatoire oublié perdu
+requis réinitialisé valide
 """
 # What may follow "password:" in a schema, a form or a sentence without being one.
 _NOT_A_PASSWORD: Final = frozenset(_ORDINARY.split())
@@ -349,9 +337,9 @@ def _is_opaque(user: str) -> bool:
     return len(user) >= 16 and user.isascii() and "." not in user and _mixes_letters_and_digits(user)
 
 
-_COMMAND_HINT = re.compile(r"curl|wget|redis-cli|sshpass|mysql|mariadb|login")
+_COMMAND_HINT = re.compile(r"curl|redis-cli|sshpass|mysql|mariadb|login")
 _COMMAND = re.compile(
-    r"(?P<head>\b(?:curl|wget)\b[^\n|]{0,160}?\s(?:-u|--user|--proxy-user)[ =]?[\"']?[^\s:\"']{1,64}+:"
+    r"(?P<head>\bcurl\b[^\n|]{0,160}?\s(?:-u|--user|--proxy-user)[ =]?[\"']?[^\s:\"']{1,64}+:"
     r"|\b(?:redis-cli\b[^\n|]{0,120}?\s-a\s|sshpass\s-p\s?|(?:mysql|mariadb)[a-z]{0,8}\b[^\n|]{0,120}?\s-p(?=\S)"
     r"|(?:docker|az|oc|podman|helm)\s(?:[a-z]{1,16}\s)?login\b[^\n|]{0,160}?\s-p\s)[\"']?)"
     r"(?P<value>[^\s\"'`]++)"
@@ -376,10 +364,11 @@ _NAME = re.compile(
           (?:s(?=\s?[:=]\s?[^\s\d]))?+ (?:[_-]?(?:confirm(?:ation)?|again|repeat|value|plain))?+
         | (?<![a-z0-9])pw (?=["'`]?[ ]?[:=])
         | (?<![a-z])pass (?=[ ]?=) | (?<=[_.-])pass (?=["'`\]]{0,2}[ ]?[:=]) | (?<=["'])pass (?=["']) )
-    | (?P<login> credentials? | (?<![a-z])creds? )
+    | (?P<login> credentials? | (?<![a-z])creds )
     | (?P<key>
           (?: access|account|api|app|application|auth|client|consumer|deploy|encryption|functions?|hmac
-            | instrumentation|integration|licen[cs]e|master|private|secret|service|shared[ ]?access|signing|storage|subscription|webhook )
+            | instrumentation|integration|licen[cs]e|master|private|secret|service
+            | shared[ ]?access|signing|storage|subscription|webhook )
           [ _.-]?key
         | secret[ _-]?(?:access[ _-]?)?(?:key|token) | cl[eé][ _-]?(?:d['’][ ]?|d[' ]?)?(?:api|secr[eè]te|priv[ée]e)
         | (?<=[?&])(?:sig|signature|key) (?==) | (?<=x-amz-)signature (?==) | (?<![a-z])_auth (?=[ ]?=) )
