@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - look-alike characters are among the inputs
 """Random selections: memories in many scripts, with repeats, negations, numbers, expiry, scopes and equal scores."""
 
 import datetime
@@ -7,22 +8,25 @@ from typing import Any
 NOW = datetime.datetime(2026, 9, 17, 12, tzinfo=datetime.UTC)
 
 WORDS = {
-    "english": "deploy server never not without cannot don't isn’t cache friday the of backup invoice a b C++ c# C 7 2024 v2 1001".split(),
-    "french": "déployer serveur ne pas jamais n'aime n’importe sans été où l'équipe CŒUR œuvre à la Genève vendredi aucune".split(),
-    "decomposed": "re\u0301union gene\u0300ve cafe\u0301 q\u0303 \u0301 e\u0301 n\u0303andu\u0301".split(" "),
-    "folded": "Straße STRASSE İstanbul istanbul ﬁne ＡＢＣ ½ ² № ™ ß ª µ µm ΌΣΟΣ όσος ŉ ǰ Ｃ＋＋".split(),
-    "cyrillic": "сервер Москва кошка не ЁЖ ёж й́ я".split(),
-    "greek": "διακομιστής ΔΙΑΚΟΜΙΣΤΉΣ λόγος ᾳ α".split(),
-    "arabic": "الخادم مُحَمَّد ٢٠٢٤ قط لا ﷺ".split(),
-    "hebrew": "שרת שָׁלוֹם חתול א".split(),
-    "devanagari": "सर्वर कि बिल्ली हिन्दी २०२४ क".split(),
-    "thai": "เซิร์ฟเวอร์ น้ำ แมว ๗ ก".split(),
-    "chinese": "服务器 数据库 东京2020大会 猫 〇 葛\U000e0100城 使用c++开发 b型".split(),
-    "japanese": "サーバー ｶﾞﾗｽ 東京都 が か\u3099 あ\u3099い データベース々 猫".split(),
-    "korean": "서버 데이터베이스 \u1112\u1161\u11ab\u1100\u1173\u11af 한글 ㅋㅋ 고".split(),
-    "emoji": "👍 ❤️ 👩\u200d👧 1️⃣ 🇫🇷 … — ‘ ’ n' 'n' n't \u00a0".split(" "),
-    "broken": ["\ud83d", "a\udc00b", "\x00", "\t\n", "+", "#", "'", "c+", "c++++", "C##", "x'y", "don'ts", "n'T", "ain'T"],
-    "databases": "MySQL postgres PostgreSQL sqlite sqlite3 mysql tabs spaces emacs".split(),
+    script: words.split(" ")
+    for script, words in {
+        "english": "deploy server never not without cannot don't isn’t cache friday the of backup a C++ c# C 7 v2",
+        "french": "déployer ne pas jamais n'aime n’importe sans été où l'équipe CŒUR œuvre à Genève vendredi",
+        "decomposed": "re\u0301union gene\u0300ve cafe\u0301 q\u0303 \u0301 e\u0301 n\u0303andu\u0301",
+        "folded": "Straße STRASSE İstanbul istanbul ﬁne ＡＢＣ ½ ² № ™ ß ª µ µm ΌΣΟΣ όσος ŉ ǰ Ｃ＋＋",
+        "cyrillic": "сервер Москва кошка не ЁЖ ёж й́ я",
+        "greek": "διακομιστής ΔΙΑΚΟΜΙΣΤΉΣ λόγος ᾳ α",
+        "arabic": "الخادم مُحَمَّد ٢٠٢٤ قط لا ﷺ",
+        "hebrew": "שרת שָׁלוֹם חתול א",
+        "devanagari": "सर्वर कि बिल्ली हिन्दी २०२४ क",
+        "thai": "เซิร์ฟเวอร์ น้ำ แมว ๗ ก",
+        "chinese": "服务器 数据库 东京2020大会 猫 〇 葛\U000e0100城 使用c++开发 b型",
+        "japanese": "サーバー ｶﾞﾗｽ 東京都 が か\u3099 あ\u3099い データベース々 猫",
+        "korean": "서버 데이터베이스 \u1112\u1161\u11ab\u1100\u1173\u11af 한글 ㅋㅋ 고",
+        "emoji": "👍 ❤️ 👩\u200d👧 1️⃣ 🇫🇷 … — ‘ ’ n' 'n' n't \u00a0",
+        "broken": "\ud83d a\udc00b \x00 \t\n + # ' c+ c++++ C## x'y don'ts n'T ain'T",
+        "databases": "MySQL postgres PostgreSQL sqlite sqlite3 mysql tabs spaces emacs",
+    }.items()
 }
 SCRIPTS = list(WORDS)
 GROUPS = [["tabs", ["spaces", "blanks"]], [["visual studio", "vs"], "emacs", "東京都"]]
@@ -62,7 +66,9 @@ def memories(rng: random.Random, count: int, *, distinct: bool = False) -> list[
         memory["text"] = variant(rng, rng.choice(made)["text"]) if made and rng.random() < 0.4 else text(rng)
         if rng.random() < 0.9:
             created = NOW - datetime.timedelta(hours=rng.choice((-5, 0, 1, 24, 24, 24 * 14, rng.randrange(10**5))))
-            memory["created_at"] = rng.choice((created, created.isoformat(), created.isoformat().replace("+00:00", "Z")))
+            memory["created_at"] = rng.choice(
+                (created, created.isoformat(), created.isoformat().replace("+00:00", "Z"))
+            )
         if rng.random() < 0.8:
             memory["importance"] = rng.choice((0, 0.5, 0.5, 1, rng.random()))
         if rng.random() < 0.3:

@@ -6,6 +6,7 @@ nothing is skipped, so that a shortcut in the package has something to disagree 
 
 import datetime
 import functools
+import itertools
 import unicodedata
 
 from memsel.policy.settings import MemorySelectSettings
@@ -53,7 +54,7 @@ def kind(character: str) -> str:
 def pairs(characters: list[str]) -> list[str]:
     if len(characters) == 1:
         return characters
-    return [first + second for first, second in zip(characters, characters[1:], strict=False)]
+    return [first + second for first, second in itertools.pairwise(characters)]
 
 
 def cut(text: str) -> list[str]:

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - look-alike characters are among the inputs
 """The compiled decisions against the plain-Python oracle, on random selections in every script."""
 
 import random
@@ -6,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+
 from memsel.policy import MemorySelectSettings, memory_select
 from memsel.policy._words import words
-
 from policy import cases, oracle
 
 
@@ -52,7 +53,9 @@ def test_a_large_selection_with_every_memory_kept_agrees_with_the_oracle():
     assert plain(memory_select("server", memories, settings=settings, now=cases.NOW)) == expected
 
 
-alphabet = "aAbcnCNtT'’+#-_ .7²½éÉßœİıﬁ\u0301\u0308\u0345\u200d\ufe0f٣कि्ไท中文かガ゙ーｶﾞ한글\u1100\u1161\u11a8👍\ud83d\u00a0µ〇"
+alphabet = (
+    "aAbcnCNtT'’+#-_ .7²½éÉßœİıﬁ\u0301\u0308\u0345\u200d\ufe0f٣कि्ไท中文かガ゙ーｶﾞ한글\u1100\u1161\u11a8👍\ud83d\u00a0µ〇"
+)
 
 
 @hypothesis_settings(max_examples=600, deadline=None, derandomize=True, database=None)
@@ -68,7 +71,9 @@ def test_words_of_any_text_agree_with_the_oracle(text):
 
 
 @hypothesis_settings(max_examples=400, deadline=None, derandomize=True, database=None)
-@given(st.text(alphabet=alphabet, max_size=20), st.lists(st.text(alphabet=alphabet, min_size=1, max_size=90), max_size=4))
+@given(
+    st.text(alphabet=alphabet, max_size=20), st.lists(st.text(alphabet=alphabet, min_size=1, max_size=90), max_size=4)
+)
 def test_relevance_of_adverse_texts_agrees_with_the_oracle(query, texts):
     memories = [{"id": i, "text": text, "tags": [text[::-1]]} for i, text in enumerate(texts)]
     settings = MemorySelectSettings(redact=False, min_relevance=0)

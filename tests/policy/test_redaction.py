@@ -15,6 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memsel.policy import redaction
+from memsel.policy._hints import hints
 from memsel.policy.redaction import redact
 
 ALNUM = string.ascii_letters + string.digits
@@ -542,3 +544,23 @@ def test_a_long_secret_goes_to_its_last_character() -> None:
         redacted = redact(start + secret + end + " ok")
         assert len(redacted) < 60
         assert redacted.endswith(" ok")
+
+
+@settings(max_examples=1500, deadline=None)
+@given(st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=16).map("".join), st.integers(0, 3))
+def test_what_the_hints_rule_out_no_expression_finds(text: str, capitals: int) -> None:
+    text = (text, text.upper(), text.title(), text.swapcase())[capitals]
+    every_kind = (1 << 6) - 1
+    assert redaction._redact_once(text, hints(text)) == redaction._redact_once(text, every_kind)
+
+
+def test_the_kinds_that_are_hinted_at_are_the_ones_that_are_there() -> None:
+    assert hints("Dana prefers the weekly report on Friday mornings, 9 to 10:30, in room B-12.") == 0
+    assert hints("the PassWord") == redaction.NAME
+    assert hints("La Clé API, là") == redaction.NAME
+    assert hints("A bearer") == redaction.CREDENTIAL
+    assert hints("a@b") == redaction.ADDRESS
+    assert hints("x" * 11) == 0
+    assert hints("密" * 40) == 0
+    assert hints("x" * 12) == redaction.LONG_RUN
+    assert hints("") == 0

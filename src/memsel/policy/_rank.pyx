@@ -22,8 +22,9 @@ from cpython.long cimport PyLong_AsLongAndOverflow, PyLong_CheckExact
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.unicode cimport PyUnicode_1BYTE_KIND, PyUnicode_Compare, PyUnicode_DATA, PyUnicode_GET_LENGTH, PyUnicode_KIND
-from libc.math cimport ceil, fabs, isfinite, pow, rint
+from libc.math cimport NAN, ceil, fabs, isfinite, pow, rint, trunc
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
 from libcpp.algorithm cimport nth_element, sort
 from libcpp.vector cimport vector
 
@@ -43,6 +44,10 @@ cdef extern from "Python.h":
 cdef enum:
     SECONDS_A_DAY = 86400
     MICROS_A_SECOND = 1000000
+
+# The first and the last second of the years 1 to 9999.
+cdef int64_t FIRST_SECOND = -62135596800
+cdef int64_t LAST_SECOND = 253402300799
 
 # What became of a memory. The gates' drops come first, then those in rank order.
 cdef enum:
@@ -289,6 +294,8 @@ cdef dict member_of = {
     "timestamp": TIMESTAMP,
 }
 
+cdef list member_names = [""] + list(member_of)
+
 cdef enum:
     KEYS = 64
 
@@ -385,7 +392,7 @@ cdef class _KeptSets:
         self.guard = guard
         for g, group in enumerate(groups):
             self.group_starts.push_back(self.first_with.size())
-            for a, alternative in enumerate(group):
+            for alternative in group:
                 self.first_with.push_back(-1)
                 for text in alternative:
                     self.sets.read(text)
@@ -405,10 +412,8 @@ cdef class _KeptSets:
 
     cdef int look(self, str text) except -1:
         """Set `duplicate` and `conflict` to the first kept memory in rank order of which that is true, or to -1."""
-        cdef size_t i
         cdef Py_ssize_t k, n
-        cdef int32_t entry, other, id
-        cdef size_t posting
+        cdef int32_t entry, other
         self.sets.read(text)
         self.duplicate = -1
         self.conflict = -1
@@ -522,6 +527,7 @@ cdef class Ranking:
     cdef object settings
     cdef str scope
     cdef object reader
+    cdef object record
     cdef int64_t now
     cdef double min_relevance
     cdef double recency_days
@@ -542,10 +548,11 @@ cdef class Ranking:
     cdef list kept_texts
     cdef readonly int64_t total_tokens
 
-    def __init__(self, str query not None, settings, str scope not None, int64_t now, reader):
+    def __init__(self, str query not None, settings, str scope not None, int64_t now, record, reader):
         self.query = QueryWords(query)
         self.settings = settings
         self.scope = scope
+        self.record = record
         self.reader = reader
         self.now = now
         self.min_relevance = settings.min_relevance
@@ -568,9 +575,17 @@ cdef class Ranking:
         position = 0
         while position < len(memories):
             memory = memories[position]
-            if not (PyDict_CheckExact(memory) and self.read_dict(<dict>memory, cache)):
+            if not self.read_plain(memory, cache):
                 self.read_other(position, memory)
             position += 1
+
+    cdef bint read_plain(self, memory, _KeyCache cache) except -1:
+        """Read a memory made of plain values; 0, and nothing done, when the reader must judge it."""
+        if PyDict_CheckExact(memory):
+            return self.read_dict(<dict>memory, cache)
+        if type(memory) is self.record:
+            return self.read_record(memory)
+        return self.read_entry(memory)
 
     cdef int read_other(self, Py_ssize_t position, memory) except -1:
         id, text, created, importance, tags, scope, expires, similarity = self.reader(position, memory, self.now)
@@ -582,70 +597,121 @@ cdef class Ranking:
             tags,
             scope,
             INT64_MIN if expires is None else expires,
-            float("nan") if similarity is None else similarity,
+            NAN if similarity is None else similarity,
         )
         return 0
 
     cdef bint read_dict(self, dict memory, _KeyCache cache) except -1:
-        """Read a plain dict of plain values; 0, and nothing done, when the reader must judge it."""
         cdef PyObject* found[MEMBERS]
-        cdef PyObject* key
-        cdef PyObject* value
-        cdef PyObject* item
-        cdef Py_ssize_t at = 0, i
-        cdef int member, overflow
-        cdef long whole
-        cdef int64_t created, expires = INT64_MIN
-        cdef double importance = 0.5, similarity = float("nan")
-        for i in range(MEMBERS):
-            found[i] = NULL
-        # Nothing that this loop calls runs foreign code, so the dict stays as it is.
+        cdef PyObject* key = NULL
+        cdef PyObject* value = NULL
+        cdef Py_ssize_t at = 0
+        memset(found, 0, sizeof(found))
+        # Nothing that this loop and `read_found` call runs foreign code, so the dict keeps what it holds.
         while PyDict_Next(memory, &at, &key, &value):
-            member = cache.member(key)
-            found[member] = value
-        if found[TIMESTAMP] != NULL or found[ID] == NULL:
+            if value != <PyObject*>None:
+                found[cache.member(key)] = value
+            elif cache.member(key) == IMPORTANCE:
+                return False
+        return self.read_found(found)
+
+    cdef bint read_record(self, memory) except -1:
+        cdef PyObject* found[MEMBERS]
+        cdef int member
+        cdef list values = []
+        memset(found, 0, sizeof(found))
+        for member in range(ID, MEMBERS):
+            value = getattr(memory, member_names[member])
+            values.append(value)
+            if value is not None:
+                found[member] = <PyObject*>value
+        return self.read_found(found)
+
+    cdef bint read_entry(self, memory) except -1:
+        """An object with the attributes of a MemoryEntry; additions of this policy stand in its metadata."""
+        cdef PyObject* found[MEMBERS]
+        cdef double seconds, whole, importance
+        cdef int member
+        cdef list values = []
+        content = getattr(memory, "content", None)
+        timestamp = getattr(memory, "timestamp", None)
+        effective = getattr(memory, "effective_importance", None)
+        if not PyUnicode_CheckExact(content) or not PyFloat_CheckExact(timestamp) or not PyFloat_CheckExact(effective):
             return False
-        if found[TEXT] == NULL or <object>found[TEXT] is None:
+        id = getattr(memory, "id", None)
+        metadata = getattr(memory, "metadata", None)
+        tags = getattr(memory, "tags", None)
+        seconds = PyFloat_AS_DOUBLE(timestamp)
+        importance = PyFloat_AS_DOUBLE(effective)
+        if not PyUnicode_CheckExact(id) or not PyDict_CheckExact(metadata) or importance != importance:
+            return False
+        if not FIRST_SECOND <= seconds <= LAST_SECOND or not PyUnicode_GET_LENGTH(id) or not PyUnicode_GET_LENGTH(content):
+            return False
+        memset(found, 0, sizeof(found))
+        if tags is not None:
+            found[TAGS] = <PyObject*>tags
+        for member in (SCOPE, EXPIRES_AT, SIMILARITY):
+            value = (<dict>metadata).get(member_names[member])
+            values.append(value)
+            if value is not None:
+                found[member] = <PyObject*>value
+        whole = trunc(seconds)
+        return self.read_common(
+            found,
+            <str>id,
+            <str>content,
+            <int64_t>whole * MICROS_A_SECOND + <int64_t>rint((seconds - whole) * 1e6),
+            min(1.0, max(0.0, importance)),
+        )
+
+    cdef bint read_found(self, PyObject** found) except -1:
+        cdef double importance = 0.5
+        cdef int64_t created = self.now
+        cdef int overflow = 0
+        if found[TIMESTAMP] != NULL or found[ID] == NULL or not PyUnicode_CheckExact(<object>found[ID]):
+            return False
+        if found[TEXT] == NULL:
             found[TEXT] = found[CONTENT]
-        if found[TEXT] == NULL or not PyUnicode_CheckExact(<object>found[TEXT]) or not PyUnicode_CheckExact(<object>found[ID]):
+        if found[TEXT] == NULL or not PyUnicode_CheckExact(<object>found[TEXT]):
             return False
-        id = <str>found[ID]
-        text = <str>found[TEXT]
-        if not PyUnicode_GET_LENGTH(id) or not PyUnicode_GET_LENGTH(text):
+        if not PyUnicode_GET_LENGTH(<object>found[ID]) or not PyUnicode_GET_LENGTH(<object>found[TEXT]):
             return False
-        created = self.now
-        if found[CREATED_AT] != NULL and <object>found[CREATED_AT] is not None:
+        if found[CREATED_AT] != NULL:
             created = instant_of(found[CREATED_AT])
             if is_unread(created):
-                return False
-        if found[EXPIRES_AT] != NULL and <object>found[EXPIRES_AT] is not None:
-            expires = instant_of(found[EXPIRES_AT])
-            if is_unread(expires):
                 return False
         if found[IMPORTANCE] != NULL:
             if PyFloat_CheckExact(<object>found[IMPORTANCE]):
                 importance = PyFloat_AS_DOUBLE(<object>found[IMPORTANCE])
             elif PyLong_CheckExact(<object>found[IMPORTANCE]):
-                whole = PyLong_AsLongAndOverflow(<object>found[IMPORTANCE], &overflow)
-                importance = <double>whole
+                importance = <double>PyLong_AsLongAndOverflow(<object>found[IMPORTANCE], &overflow)
             else:
                 return False
             if not 0 <= importance <= 1:
                 return False
-        if found[SIMILARITY] != NULL and <object>found[SIMILARITY] is not None:
+        return self.read_common(found, <str>found[ID], <str>found[TEXT], created, importance)
+
+    cdef bint read_common(self, PyObject** found, str id, str text, int64_t created, double importance) except -1:
+        """Check what memories of every shape have in common, and hand the memory to the gates."""
+        cdef int64_t expires = INT64_MIN
+        cdef double similarity = NAN
+        if found[EXPIRES_AT] != NULL:
+            expires = instant_of(found[EXPIRES_AT])
+            if is_unread(expires):
+                return False
+        if found[SIMILARITY] != NULL:
             if not PyFloat_CheckExact(<object>found[SIMILARITY]):
                 return False
             similarity = PyFloat_AS_DOUBLE(<object>found[SIMILARITY])
             if not isfinite(similarity):
                 return False
-        if found[SCOPE] != NULL and <object>found[SCOPE] is not None:
+        scope = "default"
+        if found[SCOPE] != NULL:
             if not PyUnicode_CheckExact(<object>found[SCOPE]) or not PyUnicode_GET_LENGTH(<object>found[SCOPE]):
                 return False
             scope = <str>found[SCOPE]
-        else:
-            scope = "default"
         tags = ()
-        if found[TAGS] != NULL and <object>found[TAGS] is not None:
+        if found[TAGS] != NULL:
             tags = <object>found[TAGS]
             if not PyList_CheckExact(tags) and not PyTuple_CheckExact(tags):
                 return False
@@ -861,8 +927,8 @@ cdef class Ranking:
             )
         return chosen
 
-    def dropped(self):
-        """Pairs of id and reason: the gates' drops in input order, then the others in rank order."""
+    def dropped(self, make):
+        """`make` of each pair of id and reason: the gates' drops in input order, then the others in rank order."""
         cdef size_t i
         cdef uint8_t fate
         cdef Row* row
@@ -870,13 +936,13 @@ cdef class Ranking:
         for i in range(self.fates.size()):
             fate = self.fates[i]
             if fate != RANKED and fate <= LOW_RELEVANCE:
-                gone.append((self.ids[i], REASONS[fate]))
+                gone.append(make((self.ids[i], REASONS[fate])))
         self.order(self.places.size())
         for i in range(self.places.size()):
             row = &self.rows[self.places[i].at]
             fate = self.fates[row.row]
             if fate == DUPLICATE_OF:
-                gone.append((self.ids[row.row], REASONS[fate] + self.ids[row.rival]))
+                gone.append(make((self.ids[row.row], REASONS[fate] + self.ids[row.rival])))
             elif fate != KEPT:
-                gone.append((self.ids[row.row], REASONS[fate]))
+                gone.append(make((self.ids[row.row], REASONS[fate])))
         return gone

@@ -15,6 +15,11 @@ cdef struct Slot:
     int32_t id
 
 
+ctypedef fused Wide:
+    uint16_t
+    uint32_t
+
+
 cdef class Cutter:
     cdef vector[uint32_t] folded
     cdef vector[uint8_t] classes
@@ -46,6 +51,8 @@ cdef class QueryWords:
     cdef void open_with(self, uint32_t first, uint32_t second) noexcept
     cdef void begin(self) noexcept
     cdef int look(self, str text) except -1
+    cdef bint may_open(self, uint32_t first) noexcept
+    cdef int look_wide(self, const Wide* text, Py_ssize_t n) except -1
     cdef int look_latin(self, const uint8_t* text, Py_ssize_t n) except -1
     cdef void mark(self, int32_t id) noexcept
 

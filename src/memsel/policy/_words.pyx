@@ -13,6 +13,7 @@ from cpython.unicode cimport (
 )
 from libc.string cimport memcmp
 from libcpp.algorithm cimport sort
+from libcpp.deque cimport deque
 
 import os
 import unicodedata
@@ -78,8 +79,8 @@ cdef struct Block:
     uint32_t folded[BLOCK]
 
 # Filled block by block as characters are met: the table of all Unicode would cost a tenth of a second at import.
-cdef vector[Block] blocks
-cdef int32_t block_at[BLOCKS]
+cdef deque[Block] blocks
+cdef Block* block_of[BLOCKS]
 
 # Chinese, Japanese and Korean letters and numerals as (first, last); NFKC has already folded half-width forms.
 _CJK_RANGES = (
@@ -136,8 +137,9 @@ def _class_of(str character):
     if major not in "LN":
         return SEPARATOR
     code = ord(character)
-    if any(first <= code <= last for first, last in _CJK_RANGES):
-        return CJK
+    for first, last in _CJK_RANGES:
+        if first <= code <= last:
+            return CJK
     return LETTER if major == "L" else DIGIT
 
 
@@ -161,23 +163,39 @@ cdef int load_block(int number) except -1:
                 block.classes[i] = _class_of(folded)
                 if block.classes[i] == MARK or (number == 0 and ord(folded) > 255):
                     block.classes[i] |= COMPLEX  # of Latin-1 the micro sign alone folds to a letter outside it
-        elif any(_class_of(part) != SEPARATOR or part in "+#'\u2019" for part in folded):
-            block.classes[i] |= COMPLEX
+        else:
+            for part in folded:
+                if _class_of(part) != SEPARATOR or part in "+#'\u2019":
+                    block.classes[i] |= COMPLEX
     if number == 0x20:
         block.folded[0x19] = 0x27  # the curly apostrophe reads as the straight one
     blocks.push_back(block)
-    block_at[number] = <int32_t>blocks.size() - 1
+    block_of[number] = &blocks.back()
     return 0
 
 
-cdef int load_tables() except -1:
-    cdef int i
-    for i in range(BLOCKS):
-        block_at[i] = -1
-    return load_block(0)
+load_block(0)
 
 
-load_tables()
+cdef inline const Block* block_with(uint32_t c) except NULL:
+    if block_of[c >> 8] == NULL:
+        load_block(c >> 8)
+    return block_of[c >> 8]
+
+
+cdef inline int tail(
+    Py_ssize_t length, uint32_t first, uint32_t last, uint32_t next, uint32_t second, uint8_t second_class, uint8_t third_class
+) noexcept nogil:
+    """How many of the characters behind a run of letters and digits still belong to its word: n't, n', c++ and c#."""
+    if last == c'n' and next == c"'" and second == c't' and third_class == SEPARATOR:
+        return 2
+    if length == 1:
+        if first == c'c':
+            if next == c'+' and second == c'+':
+                return 2
+            return next == c'#'
+        return first == c'n' and next == c"'" and second_class == LETTER
+    return 0
 
 
 cdef inline bint in_word(uint8_t cls) noexcept nogil:
@@ -201,9 +219,8 @@ cdef class Cutter:
         cdef int kind = PyUnicode_KIND(text)
         cdef void* data = PyUnicode_DATA(text)
         cdef uint32_t c
-        cdef uint8_t met = 0, cls
-        cdef int number, at
-        cdef Block* block
+        cdef uint8_t cls
+        cdef const Block* block
         # Three separators past the end let the cutter look ahead without asking where the text ends.
         self.folded.resize(n + 3)
         self.classes.resize(n + 3)
@@ -217,21 +234,12 @@ cdef class Cutter:
                 c = (<const uint16_t*>data)[i]
             else:
                 c = (<const uint32_t*>data)[i]
-            number = c >> 8
-            at = block_at[number]
-            if at < 0:
-                load_block(number)
-                at = block_at[number]
-            block = &blocks[at]
+            block = block_with(c)
             cls = block.classes[c & 255]
-            met |= cls
-            self.classes[i] = cls & CLASS_BITS
-            if normalised and c != 0x2019:
-                self.folded[i] = c
-            else:
-                self.folded[i] = block.folded[c & 255]
-            if met & COMPLEX and not normalised:
+            if cls & COMPLEX and not normalised:
                 return 0
+            self.classes[i] = cls & CLASS_BITS
+            self.folded[i] = c if normalised and c != 0x2019 else block.folded[c & 255]
         return 1
 
     cdef int slice_runs(self, Py_ssize_t n) except -1:
@@ -239,6 +247,7 @@ cdef class Cutter:
         cdef const uint8_t* cls = self.classes.data()
         cdef Py_ssize_t i = 0, j, previous, clusters
         cdef uint8_t met
+        cdef int extra
         self.slices.clear()
         while i < n:
             if cls[i] == SEPARATOR:
@@ -265,27 +274,10 @@ cdef class Cutter:
                 if cls[j] != MARK:
                     met = 1
                 j += 1
-            if j - i > 1:
-                if s[j - 1] == c'n' and s[j] == c"'" and s[j + 1] == c't' and cls[j + 2] == SEPARATOR:
-                    j += 2
-                if met:
-                    self.slices.push_back(Slice(i, j - i))
-            elif cls[i] == DIGIT:
-                self.slices.push_back(Slice(i, 1))
-            elif s[i] == c'c':
-                if s[j] == c'+' and s[j + 1] == c'+':
-                    j += 2
-                    self.slices.push_back(Slice(i, 3))
-                elif s[j] == c'#':
-                    j += 1
-                    self.slices.push_back(Slice(i, 2))
-            elif s[i] == c'n' and s[j] == c"'":
-                if s[j + 1] == c't' and cls[j + 2] == SEPARATOR:
-                    j += 2
-                    self.slices.push_back(Slice(i, 3))
-                elif cls[j + 1] == LETTER:
-                    j += 1
-                    self.slices.push_back(Slice(i, 2))
+            extra = tail(j - i, s[i], s[j - 1], s[j], s[j + 1], cls[j + 1], cls[j + 2])
+            if extra or cls[i] == DIGIT or (j - i > 1 and met):
+                self.slices.push_back(Slice(i, j + extra - i))
+            j += extra
             i = j
         return 0
 
@@ -391,12 +383,11 @@ cdef class QueryWords:
         cdef Slice part
         cdef const uint32_t* word
         cdef Py_ssize_t c
-        cdef const Block* latin
+        cdef const Block* latin = block_of[0]
         self.cutter = Cutter()
         self.table = WordTable()
         self.openings.resize(1024)
         self.cutter.cut(query)
-        latin = &blocks[block_at[0]]
         for i in range(self.cutter.slices.size()):
             part = self.cutter.slices[i]
             word = self.cutter.folded.data() + part.start
@@ -421,6 +412,10 @@ cdef class QueryWords:
         cdef uint32_t key = first | second << 8
         self.openings[key >> 6] |= <uint64_t>1 << (key & 63)
 
+    cdef inline bint may_open(self, uint32_t first) noexcept:
+        """Whether a word of the query may begin with this character."""
+        return self.first_letters[(first >> 6) & 3] >> (first & 63) & 1
+
     cdef void begin(self) noexcept:
         cdef size_t i
         self.carried = 0
@@ -439,16 +434,24 @@ cdef class QueryWords:
         cdef size_t i
         cdef Slice part
         cdef const uint32_t* word
+        cdef int kind
+        cdef bint done
         if self.carried == self.total:
             return 0
-        if PyUnicode_KIND(text) == PyUnicode_1BYTE_KIND:
-            if self.look_latin(<const uint8_t*>PyUnicode_DATA(text), PyUnicode_GET_LENGTH(text)):
-                return 0
+        kind = PyUnicode_KIND(text)
+        if kind == PyUnicode_1BYTE_KIND:
+            done = self.look_latin(<const uint8_t*>PyUnicode_DATA(text), PyUnicode_GET_LENGTH(text))
+        elif kind == PyUnicode_2BYTE_KIND:
+            done = self.look_wide(<const uint16_t*>PyUnicode_DATA(text), PyUnicode_GET_LENGTH(text))
+        else:
+            done = self.look_wide(<const uint32_t*>PyUnicode_DATA(text), PyUnicode_GET_LENGTH(text))
+        if done:
+            return 0
         self.cutter.cut(text)
         for i in range(self.cutter.slices.size()):
             part = self.cutter.slices[i]
             word = self.cutter.folded.data() + part.start
-            if self.first_letters[(word[0] >> 6) & 3] >> (word[0] & 63) & 1:
+            if self.may_open(word[0]):
                 self.mark(self.table.find(word, part.length, hash_word(word, part.length)))
         return 0
 
@@ -457,12 +460,14 @@ cdef class QueryWords:
 
         The string's own closing NUL is the separator after its last character. 0 when the text needs the general cutter.
         """
-        cdef const Block* latin = &blocks[block_at[0]]
+        cdef const Block* latin = block_of[0]
         cdef const uint8_t* classes = &latin.classes[0]
         cdef const uint64_t* openings = self.openings.data()
         cdef Py_ssize_t i, j, base = 0
         cdef uint32_t key
-        cdef uint64_t starts, inside, before = 0, bits, unclear, eight
+        cdef uint8_t next, second, third
+        cdef int extra
+        cdef uint64_t starts, inside, before = 0, bits, unclear = 0, eight
         while base < n and self.carried < self.total:
             inside = 0
             for i in range(base, min(base + 64, n), 8):
@@ -493,23 +498,84 @@ cdef class QueryWords:
                 while classes[text[j]] != SEPARATOR:
                     self.word.push_back(latin.folded[text[j]])
                     j += 1
-                if text[j] == c"'" and self.word.back() == c'n' and (text[j + 1] | 32) == c't' and (
-                    classes[text[j + 2]] == SEPARATOR
-                ):
-                    self.word.push_back(c"'")
-                    self.word.push_back(c't')
-                elif j - i == 1:
-                    if self.word[0] == c'n' and text[j] == c"'" and classes[text[j + 1]] == LETTER:
-                        self.word.push_back(c"'")
-                    elif self.word[0] == c'c' and text[j] == c'+' and text[j + 1] == c'+':
-                        self.word.push_back(c'+')
-                        self.word.push_back(c'+')
-                    elif self.word[0] == c'c' and text[j] == c'#':
-                        self.word.push_back(c'#')
+                # What is read here lies at or before the string's closing NUL: a separator there ends the look ahead.
+                next = text[j]
+                if next == c"'" or next == c'+' or next == c'#':
+                    second = text[j + 1]
+                    third = text[j + 2] if second else 0
+                    if (classes[second] | classes[third]) & COMPLEX:
+                        return 0
+                    extra = tail(
+                        j - i,
+                        self.word[0],
+                        self.word.back(),
+                        next,
+                        latin.folded[second],
+                        classes[second],
+                        classes[third],
+                    )
+                    if extra:
+                        self.word.push_back(next)
+                    if extra == 2:
+                        self.word.push_back(latin.folded[second])
                 self.mark(self.table.find(self.word.data(), self.word.size(), hash_word(self.word.data(), self.word.size())))
                 if self.carried == self.total:
                     break
             base += 64
+        return 1
+
+    cdef int look_wide(self, const Wide* text, Py_ssize_t n) except -1:
+        """`look` at a text with characters beyond Latin-1; 0 when it needs the general cutter."""
+        cdef const Block* block
+        cdef Py_ssize_t i = 0, j
+        cdef uint32_t c, next, second, third
+        cdef uint8_t cls, third_class
+        cdef int extra
+        cdef bint opens
+        while i < n:
+            c = text[i]
+            block = block_with(c)
+            cls = block.classes[c & 255]
+            if cls == SEPARATOR:
+                i += 1
+                continue
+            if cls & COMPLEX or cls == CJK:
+                return 0
+            opens = self.may_open(block.folded[c & 255])
+            self.word.clear()
+            j = i
+            while True:
+                if opens:
+                    self.word.push_back(block.folded[c & 255])
+                j += 1
+                if j == n:
+                    break
+                c = text[j]
+                block = block_with(c)
+                cls = block.classes[c & 255]
+                if cls == SEPARATOR:
+                    break
+                if cls & COMPLEX or cls == CJK:
+                    return 0
+            if opens:
+                next = block.folded[c & 255] if j < n else 0
+                second = text[j + 1] if j + 1 < n else 0
+                third = text[j + 2] if j + 2 < n else 0
+                block = block_with(second)
+                cls = block.classes[second & 255]
+                second = block.folded[second & 255]
+                third_class = block_with(third).classes[third & 255]
+                if (cls | third_class) & COMPLEX:
+                    return 0
+                extra = tail(j - i, self.word[0], self.word.back(), next, second, cls, third_class)
+                if extra:
+                    self.word.push_back(next)
+                if extra == 2:
+                    self.word.push_back(second)
+                self.mark(self.table.find(self.word.data(), self.word.size(), hash_word(self.word.data(), self.word.size())))
+                if self.carried == self.total:
+                    break
+            i = j
         return 1
 
 
@@ -554,12 +620,16 @@ def words(str text not None):
     """The words of a text in order, stop words dropped, repeats kept."""
     cdef Cutter cutter = Cutter()
     cdef size_t i
-    cdef Py_ssize_t k
+    cdef Py_ssize_t at
     cdef Slice part
     cutter.cut(text)
     found = []
     for i in range(cutter.slices.size()):
         part = cutter.slices[i]
-        if not is_stop_word(cutter.folded.data() + part.start, part.length):
-            found.append("".join([chr(cutter.folded[part.start + k]) for k in range(part.length)]))
+        if is_stop_word(cutter.folded.data() + part.start, part.length):
+            continue
+        letters = []
+        for at in range(part.start, part.start + part.length):
+            letters.append(chr(cutter.folded[at]))
+        found.append("".join(letters))
     return found

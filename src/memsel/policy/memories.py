@@ -16,6 +16,7 @@ import msgspec
 
 from memsel.errors import InputError
 from memsel.policy._rank import instant_from_text
+from memsel.policy.redaction import redact
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -91,8 +92,8 @@ def read_instant(where: str, value: object) -> int:
         return int(instant)
     if isinstance(value, numbers.Number) and not isinstance(value, bool):
         raise InputError(
-            f"{where} is {_shown(value)}, a number, which may be seconds or milliseconds; expected an ISO-8601 text or a"
-            " datetime"
+            f"{where} is {_shown(value)}, a number, which may be seconds or milliseconds;"
+            " expected an ISO-8601 text or a datetime"
         )
     raise InputError(f"{where} is {_shown(value)}; expected an ISO-8601 text or a datetime")
 
@@ -119,13 +120,13 @@ def _read_mapping(where: str, get: Any, now: int, has_importance: bool) -> Check
         text = get("content")
         field = "text" if text is None else "content"
     if not isinstance(text, str) or not text:
-        _refuse(where, field, text, "a text that is not empty")
+        raise _refusal(where, field, text, "a text that is not empty")
     created = get("created_at")
     importance = 0.5
     if has_importance:
         importance = _number(where, "importance", get("importance"), "a number from 0 to 1")
         if not 0 <= importance <= 1:
-            _refuse(where, "importance", get("importance"), "a number from 0 to 1")
+            raise _refusal(where, "importance", get("importance"), "a number from 0 to 1")
     return (
         id,
         str(text),
@@ -152,7 +153,7 @@ def _read_entry(where: str, get: Any, get_outer: Any) -> Checked:
     id = _read_id(where, id)
     where = f"{where} (id {id!r})"
     if not isinstance(metadata, Mapping):
-        _refuse(where, "metadata", metadata, "a mapping")
+        raise _refusal(where, "metadata", metadata, "a mapping")
 
     def added(name: str) -> Any:
         value = get_outer(name)
@@ -166,10 +167,10 @@ def _read_entry(where: str, get: Any, get_outer: Any) -> Checked:
     except Exception as error:
         raise InputError(f"{where}: content cannot be turned into text: {type(error).__name__}") from error
     if not text:
-        _refuse(where, "content", text, "a content whose text is not empty")
+        raise _refusal(where, "content", text, "a content whose text is not empty")
     seconds = _number(where, "timestamp", get("timestamp"), "seconds since 1970")
     if not _FIRST_SECOND <= seconds <= _LAST_SECOND:
-        _refuse(where, "timestamp", get("timestamp"), "seconds since 1970, within the years 1 to 9999")
+        raise _refusal(where, "timestamp", get("timestamp"), "seconds since 1970, within the years 1 to 9999")
     fraction, whole = math.modf(seconds)
     importance = get("effective_importance")
     if importance is None:
@@ -200,7 +201,7 @@ def _read_id(where: str, value: object) -> str:
             return str(operator.index(value))  # type: ignore[arg-type]
         except (TypeError, ValueError):  # no integer, or one too long to be written
             pass
-    _refuse(where, "id", value, "a text that is not empty, or an integer")
+    raise _refusal(where, "id", value, "a text that is not empty, or an integer")
 
 
 def _number(where: str, field: str, value: object, wanted: str) -> float:
@@ -211,7 +212,7 @@ def _number(where: str, field: str, value: object, wanted: str) -> float:
             number = math.inf
         if math.isfinite(number):
             return number
-    _refuse(where, field, value, wanted)
+    raise _refusal(where, field, value, wanted)
 
 
 def _read_tags(where: str, value: object) -> tuple[str, ...]:
@@ -223,10 +224,10 @@ def _read_tags(where: str, value: object) -> tuple[str, ...]:
         tags = []
         for tag in value:
             if isinstance(tag, bool) or not isinstance(tag, str | int):
-                _refuse(where, "tags", tag, "texts", "holds")
+                raise _refusal(where, "tags", tag, "texts", "holds")
             tags.append(str(tag))
         return tuple(tags)
-    _refuse(where, "tags", value, "a list of texts")
+    raise _refusal(where, "tags", value, "a list of texts")
 
 
 def _read_scope(where: str, value: object) -> str:
@@ -248,9 +249,9 @@ def _read_similarity(where: str, value: object) -> float | None:
     return None if value is None else _number(where, "similarity", value, "a finite number")
 
 
-def _refuse(where: str, field: str, value: object, wanted: str, verb: str = "is") -> NoReturn:
-    shown = "missing" if value is None and verb == "is" else _shown(value)
-    raise InputError(f"{where}: {field} {verb} {shown}; expected {wanted}")
+def _refusal(where: str, field: str, value: object, wanted: str, verb: str = "is") -> InputError:
+    shown = "missing" if value is None and field in ("id", "text") else _shown(value)
+    return InputError(f"{where}: {field} {verb} {shown}; expected {wanted}")
 
 
 def _shown(value: object) -> str:
@@ -258,8 +259,6 @@ def _shown(value: object) -> str:
     if isinstance(value, str):
         if len(value) > 200:
             return f"a text of {len(value)} characters"
-        from memsel.policy.redaction import redact
-
         return repr(redact(value))
     if value is None or isinstance(value, bool | float):
         return repr(value)

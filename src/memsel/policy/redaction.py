@@ -17,7 +17,9 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from typing import Final
+from typing import Final, NamedTuple
+
+from ._hints import ADDRESS, BLOCK, COMMAND, CREDENTIAL, LONG_RUN, NAME, hints
 
 __all__ = ["redact"]
 
@@ -41,33 +43,34 @@ def redact(text: str) -> str:
     colon or an equals sign is written ``name=[REDACTED_PASSWORD]``; quotes stay, so JSON stays JSON. Redacted text
     is left alone: a second call changes nothing. Takes time linear in the length of the text.
     """
-    if _is_plain(text):
-        return text
     for _ in range(_ROUNDS):
-        redacted = _redact_once(text)
+        found = hints(text)
+        if not found:
+            break
+        redacted = _redact_once(text, found)
         if redacted == text:
             break
         text = redacted
     return text
 
 
-def _redact_once(text: str) -> str:
-    lowered = _lowered(text)
-    if "private" in lowered and ("----" in text or "private-lines" in lowered):
+def _redact_once(text: str, found: int) -> str:
+    if found & BLOCK:
         text = _without_private_keys(text)
-    if "authorization" in lowered:
+    if found & CREDENTIAL:
         text = _SIGNED_HEADER.sub(r"\1" + BEARER, text)
         text = _HEADER.sub(_redact_header, text)
-    if "bearer" in lowered or "basic" in lowered:
         text = _SCHEME.sub(_redact_scheme, text)
-    if "://" in text:
+    if found & ADDRESS:
         text = _AFTER_SCHEME.sub(_redact_url, text)
-    if "@" in text:
         text = _DSN.sub(r"\1" + PASSWORD, text)
-    if _COMMAND_HINT.search(lowered):
+    if found & COMMAND:
         text = _COMMAND.sub(_redact_argument, text)
-    text = _without_named_values(text)
-    return _KEY.sub(_redact_key, text)
+    if found & NAME:
+        text = _without_named_values(text)
+    if found & LONG_RUN:
+        text = _without_keys(text)
+    return text
 
 
 def _lowered(text: str) -> str:
@@ -76,20 +79,6 @@ def _lowered(text: str) -> str:
     if len(lowered) == len(text):
         return lowered
     return "".join(low if len(low := character.lower()) == 1 else character for character in text)
-
-
-# ---- is there anything to look for? ----------------------------------------------------------------------------------
-
-# Every family needs one of these in the lower-case text, or a run long enough to be a key.
-_HINT = re.compile(
-    'pass|token|key|secret|pwd|mdp|creden|creds|jeton|://|thin:|curl|wget|redis-cli|mysql|mariadb|login|basic|bearer|authoriz|cl[eé] |@|_auth|auth"'
-    "|[a-z0-9_.+/=:~$-]{14}"
-)
-
-
-def _is_plain(text: str) -> bool:
-    """Whether the text certainly holds nothing that any family would look at."""
-    return _HINT.search(text.lower()) is None
 
 
 # ---- private key blocks ----------------------------------------------------------------------------------------------
@@ -145,38 +134,38 @@ _HAS_SYMBOL = re.compile(r"[@#$%^&*!+=?~|§€£]")
 _SENTENCE_GOES_ON = re.compile(r" [a-zà-ÿ]")
 
 _PLACEHOLDER = re.compile(
-    r"""(?: <[^<>\n]{0,80}> | \$\{[^{}\n]{0,80}\} | \$\([^()\n]{0,80}\)? | \$[A-Z_][A-Z0-9_]* | \{\{?[\w\s.$-]{0,80}\}?\}
-          | \{\w[\w.]{0,80}![rsa]\}? | %\(\w{0,80}\)s | %[sdr] | %\w{1,80}% | your[-_ ][\w -]{0,30}
-          | [*]{2,} | [.]{2,} | …+ | [xX]{3,} | [-_?]+ | \[[\w\s-]{0,80}\] )
+    r"""(?: <[^<>\n]{0,80}> | \$\{[^{}\n]{0,80}\} | \$\([^()\n]{0,80}\)? | \$[A-Z_][A-Z0-9_]*
+          | \{\{?[\w\s.$-]{0,80}\}?\} | \{\w[\w.]{0,80}![rsa]\}? | %\(\w{0,80}\)s | %[sdr] | %\w{1,80}%
+          | your[-_ ][\w -]{0,30} | [*]{2,} | [.]{2,} | …+ | [xX]{3,} | [-_?]+ | \[[\w\s-]{0,80}\] )
         (?=[\s,;&"'`)}\]] | \Z)""",
     re.VERBOSE,
 )
 
 # Words with digits that prose and configuration put where a password could stand.
 _TECHNICAL = re.compile(
-    r"""(?: (?: aes|argon|base|bcrypt|ecdsa|es|hmac|hs|http|ipv|iso|md|mysql|node|oauth|pbkdf|php|pkcs|ps|python|rfc|rsa|rs
-              | scrypt|sha|ssl|tls|totp|utf|u2f|v|version|wep|win|windows|wpa|x ) [-_]?\d[\w.-]*
+    r"""(?: (?: aes|argon|base|bcrypt|ecdsa|es|hmac|hs|http|ipv|iso|md|mysql|node|oauth|pbkdf|php|pkcs|ps|python
+              | rfc|rsa|rs|scrypt|sha|ssl|tls|totp|utf|u2f|v|version|wep|win|windows|wpa|x ) [-_]?\d[\w.-]*
           | \d+ (?: st|nd|rd|th|e|er|ère|eme|ème|k|kb|mb|gb|ms|s|m|h|d|x|% )
-          | \d+ [-–]? (?: char|bit|byte|day|digit|factor|fa|hour|jour|letter|minute|month|step|time|way|week|word|year ) [-\w]*
+          | \d+ [-–]? (?: char|bit|byte|day|digit|factor|fa|hour|jour|letter|minute|month
+              | step|time|way|week|word|year ) [-\w]*
           | [#][0-9a-f]{3,8}
           | \d++ (?: [-./:,T]\d++ )*+ Z? )""",
     re.VERBOSE | re.IGNORECASE,
 )
 
 _ORDINARY = """
-any bool boolean bytes char int integer nil none null number object optional secretstr str string text true false undefined
-unknown varchar void array list dict map self field input prompt value variable constant default required mandatory forbidden
-option options flag argument parameter
-a an and are as at be but by can for from has have he her here his how i if in is it its let may must my never no not of on
-only or our please see she should so that the their then there these they this those to too was we were what when where which
-who why will with without you your
-au aucun aucune aux avec ce ces cette dans de des doit du elle en est et il ils je la le les leur ma mes mon ne non notre
-nous on ou où par pas pour que qui sa sans ses si son sont sur ta tes ton tu un une vide voir vos votre vous à
-changed compromised correct different disabled empty enabled encrypted expired expires forgotten generated good hashed hidden
-incorrect invalid known leaked locked lost missing new old policy redacted rejected removed reset resets rotated same saved
-secure shared stored strong temporary unchanged unset updated valid weak wrong yes
-bon changé correcte expiré faible faux identique inconnu invalide manquant mauvais modifié obligatoire oublié perdu requis
-réinitialisé valide
+any bool boolean bytes char int integer nil none null number object optional secretstr str string text true false
+undefined unknown varchar void array list dict map self field input prompt value variable constant default required
+mandatory forbidden option options flag argument parameter a an and are as at be but by can for from has have he her
+here his how i if in is it its let may must my never no not of on only or our please see she should so that the
+their then there these they this those to too was we were what when where which who why will with without you your
+au aucun aucune aux avec ce ces cette dans de des doit du elle en est et il ils je la le les leur ma mes mon ne non
+notre nous on ou où par pas pour que qui sa sans ses si son sont sur ta tes ton tu un une vide voir vos votre vous à
+changed compromised correct different disabled empty enabled encrypted expired expires forgotten generated good
+hashed hidden incorrect invalid known leaked locked lost missing new old policy redacted rejected removed reset
+resets rotated same saved secure shared stored strong temporary unchanged unset updated valid weak wrong yes bon
+changé correcte expiré faible faux identique inconnu invalide manquant mauvais modifié obligatoire oublié perdu
+requis réinitialisé valide
 """
 # What may follow "password:" in a schema, a form or a sentence without being one.
 _NOT_A_PASSWORD: Final = frozenset(_ORDINARY.split())
@@ -349,9 +338,8 @@ def _is_opaque(user: str) -> bool:
     return len(user) >= 16 and user.isascii() and "." not in user and _mixes_letters_and_digits(user)
 
 
-_COMMAND_HINT = re.compile(r"curl|wget|redis-cli|sshpass|mysql|mariadb|login")
 _COMMAND = re.compile(
-    r"(?P<head>\b(?:curl|wget)\b[^\n|]{0,160}?\s(?:-u|--user|--proxy-user)[ =]?[\"']?[^\s:\"']{1,64}+:"
+    r"(?P<head>\bcurl\b[^\n|]{0,160}?\s(?:-u|--user|--proxy-user)[ =]?[\"']?[^\s:\"']{1,64}+:"
     r"|\b(?:redis-cli\b[^\n|]{0,120}?\s-a\s|sshpass\s-p\s?|(?:mysql|mariadb)[a-z]{0,8}\b[^\n|]{0,120}?\s-p(?=\S)"
     r"|(?:docker|az|oc|podman|helm)\s(?:[a-z]{1,16}\s)?login\b[^\n|]{0,160}?\s-p\s)[\"']?)"
     r"(?P<value>[^\s\"'`]++)"
@@ -365,30 +353,51 @@ def _redact_argument(found: re.Match[str]) -> str:
 
 # ---- values that a name gives away -----------------------------------------------------------------------------------
 
-# In the lower-case text. The last word of a name decides; what is written before it belongs to it (DB_PASSWORD,
-# dbPassword, openai.api_key).
-_NAME = re.compile(
-    r"""(?:
-      (?P<password>
-          (?: pass(?:word|wd|phrase|code|wort) | passwrd | pswd | pwd
-            | motdepasse | mots?[ _-]de[ _-]passe | (?<![a-z])mdp
-            | secret (?![ _-]?(?:access|key|token|id\b)) )
-          (?:s(?=\s?[:=]\s?[^\s\d]))?+ (?:[_-]?(?:confirm(?:ation)?|again|repeat|value|plain))?+
-        | (?<![a-z0-9])pw (?=["'`]?[ ]?[:=])
-        | (?<![a-z])pass (?=[ ]?=) | (?<=[_.-])pass (?=["'`\]]{0,2}[ ]?[:=]) | (?<=["'])pass (?=["']) )
-    | (?P<login> credentials? | (?<![a-z])creds? )
-    | (?P<key>
-          (?: access|account|api|app|application|auth|client|consumer|deploy|encryption|functions?|hmac
-            | instrumentation|integration|licen[cs]e|master|private|secret|service|shared[ ]?access|signing|storage|subscription|webhook )
-          [ _.-]?key
-        | secret[ _-]?(?:access[ _-]?)?(?:key|token) | cl[eé][ _-]?(?:d['’][ ]?|d[' ]?)?(?:api|secr[eè]te|priv[ée]e)
-        | (?<=[?&])(?:sig|signature|key) (?==) | (?<=x-amz-)signature (?==) | (?<![a-z])_auth (?=[ ]?=) )
-    | (?P<token> token | jeton | (?<=["'])auth (?=["']) )
-    | (?P<other> (?<=_)key )
-    ) (?:_?\d{1,2})?+ (?![\w-])""",
-    re.VERBOSE,
+# The word that decides, its kind, what must end before it and begin after it, all in the lower-case text. Whatever else
+# is written before it belongs to the name (DB_PASSWORD, dbPassword, openai.api_key). Of the rows of one word the first
+# that holds counts.
+_NAME_ROWS: Final = (
+    *((word, "password", r"", r"") for word in ("password", "passwd", "passwrd", "passwort", "pswd", "pwd")),
+    *((word, "password", r"", r"") for word in ("passphrase", "passcode", "motdepasse")),
+    ("passe", "password", r"mots?[ _-]de[ _-]", r""),
+    ("mdp", "password", r"(?<![a-z])", r""),
+    ("pw", "password", r"(?<![a-z0-9])", r"(?=[\"'`]?[ ]?[:=])"),
+    ("pass", "password", r"(?<![a-z])", r"(?=[ ]?=)"),
+    ("pass", "password", r"[_.-]", r"(?=[\"'`\]]{0,2}[ ]?[:=])"),
+    ("pass", "password", r"[\"']", r"(?=[\"'])"),
+    ("secret", "password", r"", r"(?![ _-]?(?:access|key|token|id\b))"),
+    ("credential", "login", r"", r"s?"),
+    ("creds", "login", r"(?<![a-z])", r""),
+    (
+        "key",
+        "key",
+        r"(?:access|account|api|app|application|auth|client|consumer|deploy|encryption|functions?|hmac|instrumentation"
+        r"|integration|licen[cs]e|master|private|secret|service|shared|signing|storage|subscription|webhook)[ _.-]?",
+        r"",
+    ),
+    ("key", "key", r"[?&]", r"(?==)"),
+    ("key", "other", r"_", r""),
+    ("token", "token", r"", r""),
+    ("jeton", "token", r"", r""),
+    ("auth", "key", r"(?<![a-z])_", r"(?=[ ]?=)"),
+    ("auth", "token", r"[\"']", r"(?=[\"'])"),
+    ("sig", "key", r"[?&]", r"(?==)"),
+    ("signature", "key", r"(?:[?&]|x-amz-)", r"(?==)"),
+    *((word, "key", r"", r"[ _-]?(?:d['’ ]?[ ]?)?(?:api|secr[eè]te|priv[ée]e)") for word in ("clé", "cle")),
 )
-# What a marker of an earlier pass looks like in the lower-case text before one of the names above.
+_NAME_END: Final = (
+    r"(?:s(?=\s?[:=]\s?[^\s\d]))?+(?:[_-]?(?:confirm(?:ation)?|again|repeat|value|plain))?+(?:_?\d{1,2})?+(?![\w-])"
+)
+_NAMES: Final = {
+    word: tuple(
+        (kind, re.compile(rf"{before}\Z") if before else None, re.compile(after + _NAME_END))
+        for row, kind, before, after in _NAME_ROWS
+        if row == word
+    )
+    for word, *_ in _NAME_ROWS
+}
+_WORD = re.compile("|".join(sorted(_NAMES, key=len, reverse=True)))
+# What a marker of an earlier pass looks like in the lower-case text before one of the words.
 _INSIDE_MARKER = re.compile(r"\[redacted_(?:api_|private_)?\Z")
 _HARMLESS_KEYS = re.compile(
     r"(?:public|primary|foreign|cache|sort|partition|hash|range|idempotency|object|row|record|item|map|dict|lookup|group|dedup"
@@ -446,17 +455,36 @@ _ATTRIBUTE = re.compile(
 )
 _VARIABLE = re.compile(r"(?:[a-z]+_)*(?:pass|passphrase|passwd|password|pwd|secret)(?:_[a-z]+)*")
 _USER_AND_PASSWORD = re.compile(r"[\w.@+-]+:(?!//)\S")
-_LOOKED_AT: Final = 300  # what decides about a value is in its first characters; a key in use is shorter
+_LOOKED_AT: Final = 200  # what decides about a value is in its first characters; a key in use is shorter
+
+
+class _Name(NamedTuple):
+    kind: str
+    word: str
+    start: int
+    end: int
+
+
+def _name_of(word: re.Match[str]) -> _Name | None:
+    """The name that the word ends, if it does end one."""
+    lowered, start = word.string, word.start()
+    for kind, before, after in _NAMES[word[0]]:
+        if before is None or before.search(lowered, max(0, start - 18), start):
+            rest = after.match(lowered, word.end())
+            if rest is not None:
+                return _Name(kind, word[0], start, rest.end())
+    return None
 
 
 def _without_named_values(text: str) -> str:
     lowered = _lowered(text)
     pieces: list[str] = []
     done = 0
-    for name in _NAME.finditer(lowered):
-        if name.start() < done or _INSIDE_MARKER.search(lowered, max(0, name.start() - 18), name.start()):
+    for word in _WORD.finditer(lowered):
+        if word.start() < done or _INSIDE_MARKER.search(lowered, max(0, word.start() - 18), word.start()):
             continue
-        found = _named_value(text, lowered, name)
+        name = _name_of(word)
+        found = _named_value(text, lowered, name) if name is not None else None
         if found is not None:
             start, end, replacement = found
             pieces += text[done:start], replacement
@@ -467,21 +495,21 @@ def _without_named_values(text: str) -> str:
     return "".join(pieces)
 
 
-def _named_value(text: str, lowered: str, name: re.Match[str]) -> tuple[int, int, str] | None:
+def _named_value(text: str, lowered: str, name: _Name) -> tuple[int, int, str] | None:
     """Where the value of a name stands and what to write there, or None where there is none or it is no secret."""
-    kind = name.lastgroup or ""
+    kind = name.kind
     marker = PASSWORD if kind in ("password", "login") else API_KEY
-    before = lowered[max(0, name.start() - 40) : name.start()]
+    before = lowered[max(0, name.start - 40) : name.start]
     if kind == "other" and _HARMLESS_KEYS.search(before):
         return None
-    assigned = _ASSIGNED.match(lowered, name.end())
+    assigned = _ASSIGNED.match(lowered, name.end)
     if assigned is not None and (assigned["tag"] is None or "<" in before):
         position = assigned.end()
         certainty = _LIKELY if "\n" in assigned["space"] else _CERTAIN
-    elif (prose := _PROSE.match(lowered, name.end())) is not None:
+    elif (prose := _PROSE.match(lowered, name.end)) is not None:
         position, certainty = prose.end(), _LIKELY
-    elif lowered[name.end() : name.end() + 1].isspace():
-        position = name.end() + 1
+    elif lowered[name.end : name.end + 1].isspace():
+        position = name.end + 1
         certainty = _FLAGGED if _FLAG.search(before) else _LIKELY if _LEAD_IN.search(before) else _POSSIBLE
     else:
         return None
@@ -498,32 +526,29 @@ def _named_value(text: str, lowered: str, name: re.Match[str]) -> tuple[int, int
 
     braced = _BRACED.match(text, position) if assigned is not None and kind == "password" else None
     if braced is not None:
-        return (
-            None
-            if _is_placeholder(braced[0]) and not _HAS_DIGIT.search(braced[0])
-            else (*braced.span("inside"), marker)
-        )
+        if _is_placeholder(braced[0]) and not _HAS_DIGIT.search(braced[0]):
+            return None
+        return (*braced.span("inside"), marker)
 
+    word = _WORD.match(lowered, position)
+    nested = _name_of(word) if word is not None else None
+    if nested is not None and _ASSIGNED.match(lowered, nested.end):
+        return None  # the value is a name with a value of its own
     limit = min(len(text), position + _LOOKED_AT)
     bare = _BARE.match(text, position, limit)
-    nested = _NAME.match(lowered, position)
-    if (
-        bare is None
-        or _PLACEHOLDER.match(text, position)
-        or (nested is not None and _ASSIGNED.match(lowered, nested.end()))
-    ):
+    if bare is None or _PLACEHOLDER.match(text, position):
         return None
     value = _trimmed(bare[0])
     end = position + len(value)
     if assigned is not None and assigned["tag"] and not "</".startswith(text[end : end + 2]):
         return None
     equals = assigned is not None and "=" in assigned["join"]
-    if not _is_bare_secret(value, text[end : end + 12], kind, name[0], certainty, equals):
+    if not _is_bare_secret(value, text[end : end + 12], kind, name.word, certainty, equals):
         return None
     if bare.end() == limit and (whole := _BARE.match(text, position)) is not None:
         end = position + len(_trimmed(whole[0]))
     if assigned is not None and marker is PASSWORD and assigned["join"].strip() in (":", "="):
-        return name.end(), end, "=" + marker
+        return name.end, end, "=" + marker
     return position, end, marker
 
 
@@ -732,6 +757,23 @@ _KEY = re.compile(
     rf"|(?P<certain>{'|'.join(_CERTAIN_SHAPES)})|(?P<mixed>{'|'.join(_MIXED_SHAPES)})|(?P<sk>sk-[\w-]{{16,}}+))",
     re.ASCII,
 )
+
+
+_RUN = re.compile(r"[A-Za-z0-9_.+/=:~$%-]{12,}+")
+
+
+def _without_keys(text: str) -> str:
+    """Redact the keys of every run of characters that a key can have."""
+    pieces: list[str] = []
+    done = 0
+    for run in _RUN.finditer(text):
+        for key in _KEY.finditer(text, run.start(), run.end()):
+            pieces += text[done : key.start()], _redact_key(key)
+            done = key.end()
+    if not pieces:
+        return text
+    pieces.append(text[done:])
+    return "".join(pieces)
 
 
 def _redact_key(found: re.Match[str]) -> str:

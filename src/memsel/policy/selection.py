@@ -4,14 +4,15 @@ import functools
 import json
 import operator
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from memsel.errors import InputError
 from memsel.policy._rank import Ranking
-from memsel.policy.memories import read_instant, read_memory, read_scope
+from memsel.policy.memories import Memory, read_instant, read_memory, read_scope
+from memsel.policy.redaction import redact
 from memsel.policy.settings import MemorySelectSettings
 
 _DEFAULT_SETTINGS = MemorySelectSettings()
@@ -45,21 +46,23 @@ class MemorySelection:
     rank order; the list is made when it is first asked for. total_tokens: what the selected cost together.
     """
 
-    __slots__ = ("_dropped", "_ranking", "selected", "total_tokens")
+    __slots__ = ("_dropped", "selected", "total_tokens")
 
     def __init__(
         self, selected: list[SelectedMemory], dropped: Iterable[tuple[str, str]] | Ranking, total_tokens: int
     ) -> None:
         self.selected = selected
         self.total_tokens = total_tokens
-        self._ranking = dropped if isinstance(dropped, Ranking) else None
-        self._dropped = None if isinstance(dropped, Ranking) else [DroppedMemory(*pair) for pair in dropped]
+        self._dropped: list[DroppedMemory] | Ranking
+        if isinstance(dropped, Ranking):
+            self._dropped = dropped
+        else:
+            self._dropped = [DroppedMemory(*pair) for pair in dropped]
 
     @property
     def dropped(self) -> list[DroppedMemory]:
-        if self._dropped is None:
-            self._dropped = list(map(_dropped_memory, self._ranking.dropped()))
-            self._ranking = None
+        if isinstance(self._dropped, Ranking):
+            self._dropped = self._dropped.dropped(_dropped_memory)
         return self._dropped
 
     def to_dict(self) -> dict[str, Any]:
@@ -134,13 +137,11 @@ def memory_select(
         settings,
         "default" if scope is None else read_scope("scope", scope),
         instant,
+        Memory,
         read_memory,
     )
     ranking.read(memories)
-    redact = None
-    if settings.redact:
-        from memsel.policy.redaction import redact
-    ranking.decide(None if token_counter is None else _Counter(token_counter), redact)
+    ranking.decide(None if token_counter is None else _Counter(token_counter), redact if settings.redact else None)
     selected = []
     for id, text, score, tokens, relevance, freshness, importance, similarity, rival in ranking.kept():
         reasons = [f"relevance={relevance:.2f}", f"recency={freshness:.2f}", f"importance={importance:.2f}"]
@@ -164,14 +165,16 @@ class _Counter:
     def __init__(self, counter: Any) -> None:
         self._batch = getattr(counter, "count_batch", None)
         self._count: Callable[[str], Any] | None = getattr(counter, "count", None)
-        if self._count is None and callable(counter):
+        if isinstance(counter, str | bytes | Sequence):
+            self._count = None  # their `count` counts something else
+        elif self._count is None and callable(counter):
             self._count = counter
         if not callable(self._batch):
             self._batch = None
         if self._batch is None and not callable(self._count):
             raise InputError(
-                f"token_counter is of type {type(counter).__name__}; expected a callable from text to a count, or an object"
-                " with count or count_batch"
+                f"token_counter is of type {type(counter).__name__};"
+                " expected a callable from text to a count, or an object with count or count_batch"
             )
         # One text at a time, so that none is counted that no decision looks at; a batch is worth a few of those.
         self.ahead = 32 if self._batch else 1

@@ -28,11 +28,11 @@ _LARGEST_COUNT = 2**62
 class MemorySelectSettings:
     """What `memory_select` keeps; immutable, and checked when it is made.
 
-    max_results, max_tokens: counts of 1 or more. min_relevance, dedupe: 0 to 1, where a dedupe of 0 looks for no
-    duplicates. recency_days: the half-life of freshness in days, above 0. The four weights: any finite numbers, they need
-    not add up to anything. The decimals may be text; a text that is no number reads as the default. redact, guard: bool.
-    conflicts: groups beside the built-in one (MySQL, PostgreSQL, SQLite); a group lists alternatives, an alternative is a
-    word or a list of its spellings. Raises InputError that names the member.
+    max_results, max_tokens: counts of 1 or more. min_relevance, dedupe: 0 to 1; a dedupe of 0 looks for no duplicates.
+    recency_days: the half-life of freshness in days, above 0. The four weights: finite numbers that need not add up to
+    anything. All these decimals may be text, and a text that is no number reads as the default. redact, guard: bool.
+    conflicts: groups beside the built-in one (MySQL, PostgreSQL, SQLite); a group lists alternatives, an alternative is
+    a word or a list of its spellings. Raises InputError that names the member.
     """
 
     max_results: int = 10
@@ -100,7 +100,9 @@ class MemorySelectSettings:
 
 
 _MEMBERS = tuple(field.name for field in dataclasses.fields(MemorySelectSettings) if field.init)
-_DEFAULTS = {field.name: field.default for field in dataclasses.fields(MemorySelectSettings) if field.init}
+_DEFAULTS: dict[str, Any] = {
+    field.name: field.default for field in dataclasses.fields(MemorySelectSettings) if field.init
+}
 
 
 def _kind(value: object) -> str:
