@@ -17,7 +17,7 @@ import msgspec
 
 from .entry import MemoryEntry
 from .errors import InputError
-from .policy.redaction import redact
+from .policy import redact
 
 __all__ = ["MemoryFile", "entry_from", "read_memories", "read_scores", "shown"]
 

@@ -20,9 +20,8 @@ from .. import __version__
 from ..config import SelectionConfig
 from ..errors import InputError
 from ..files import entry_from, read_memories, read_scores, shown
-from ..policy import MemorySelection, MemorySelectSettings, memory_select
+from ..policy import MemorySelection, MemorySelectSettings, memory_select, redact
 from ..policy.memories import read_instant
-from ..policy.redaction import redact
 from ..selector import AuditedMemory, MemorySelector
 from .report import Report, Row, json_bytes, print_table, visible
 
