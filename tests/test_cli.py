@@ -257,6 +257,10 @@ def test_a_settings_file_is_read_and_an_option_goes_before_it(tmp_path):
     answer = asked(*ASKED, "--settings", str(path), "--max-results", "2", "--format", "json")
     assert json.loads(answer.stdout) == {"policy": "memory-select", **expected.to_dict()}
     assert len(json.loads(asked(*ASKED, "--settings", str(path), "--format", "json").stdout)["selected"]) == 1
+    path.write_text("[memory-select]\nmax_result = 1\n", "utf-8")
+    done = run("select", *ASKED, "--settings", str(path))
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert f"{path}: [memory-select]: settings has an unknown member 'max_result'" in done.stderr
 
 
 def test_the_printed_selection_of_the_example():

@@ -11,6 +11,7 @@ import math
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -132,26 +133,29 @@ def _drops_by_reason(dropped: list[tuple[str, Row]], width: int | None) -> Itera
     from rich.cells import cell_len
     from rich.text import Text
 
-    ids: dict[str, list[str]] = {}
+    counts: Counter[str] = Counter()
+    named: dict[str, list[str]] = {}
     for reason, row in dropped:
         kind, _, other = reason.partition(":")
-        ids.setdefault(kind, []).append(visible(f"{row.id} of {other}" if other else str(row.id)))
-    reasons = {kind: visible(kind) for kind in ids}
-    reason_width = max(map(cell_len, reasons.values()))
-    count_width = len(str(max(map(len, ids.values()))))
-    for reason, names in sorted(ids.items(), key=lambda item: -len(item[1])):
-        head = f"  {_padded(reasons[reason], reason_width)}  {len(names):>{count_width}}  "
+        counts[kind] += 1
+        names = named.setdefault(kind, [])
+        if len(names) < _NAMED_IDS:
+            names.append(visible(f"{row.id} of {other}" if other else str(row.id)))
+    kind_width = max(map(cell_len, counts))
+    count_width = len(str(max(counts.values())))
+    for kind, count in counts.most_common():
+        head = f"  {_padded(kind, kind_width)}  {count:>{count_width}}  "
         room = None if width is None else width - cell_len(head)
-        yield Text.assemble((head, "yellow"), (_named(names, room), "dim"))
+        yield Text.assemble((head, "yellow"), (_fitting(named[kind], count, room), "dim"))
 
 
-def _named(names: list[str], room: int | None) -> str:
+def _fitting(names: list[str], total: int, room: int | None) -> str:
     """As many of the names as there is room for, and how many more there are."""
     from rich.cells import cell_len
 
-    for count in range(min(len(names), _NAMED_IDS), 0, -1):
-        more = len(names) - count
-        text = ", ".join(names[:count]) + (f" and {more} more" if more else "")
+    for shown in range(len(names), 0, -1):
+        more = total - shown
+        text = ", ".join(names[:shown]) + (f" and {more} more" if more else "")
         if room is None or cell_len(text) <= room:
             return text
     return ""
