@@ -139,7 +139,7 @@ def memsel() -> None:
 @click.option("--query", metavar="TEXT", help="What the next turn is about; else the query of the file.")
 @click.option(
     "--policy", type=click.Choice([MEMORY_SELECT, COMPOSITE]),
-    help="Words of the query and gates, or scores with recency and importance.  "
+    help="memory-select asks for words of the query, scope and expiry; composite for scores, recency and importance.  "
     "[default: composite with --scores, else memory-select]",
 )  # fmt: skip
 @click.option("--scores", "scores_file", metavar="FILE", help="JSON object, id to similarity.")
