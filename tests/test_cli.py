@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -548,3 +549,50 @@ def test_the_example_files_are_what_their_script_makes(tmp_path):
     ), str(EXAMPLES), str(BELIEFS), str(tmp_path)], check=True)  # fmt: skip
     for name in ("memories.jsonl", "scores.json"):
         assert (tmp_path / name).read_bytes() == (EXAMPLES / name).read_bytes()
+
+
+# --- anything else
+
+
+def mutated(rng: random.Random, text: bytes) -> bytes:
+    """The text with a few bytes, values or stretches exchanged for others that JSON readers stumble over."""
+    scraps = [
+        b"null", b"NaN", b"-1e309", b"1e308", b'""', b"[", b"]", b"{", b"}", b",", b":", b'"', b"\\", b"\xff", b"\x00",
+        b"\\ud800", b"true", b"0", b"-0.0", b"9" * 400, b"[[[[", b'"id"', b'"memories"', b"\n", b"\xef\xbb\xbf",
+        b'{"input": "x"}', b"1788220800000", b'"2026-10-01T00:00:00Z"', b'"\\u001b[31m"',
+    ]  # fmt: skip
+    for _ in range(rng.randint(1, 2)):
+        # Values stand after a colon, so a half of the changes hits a value.
+        spots = [found.end() for found in re.finditer(rb": ", text)] if rng.random() < 0.7 else []
+        start = rng.choice(spots) if spots else rng.randrange(len(text) + 1)
+        found = re.compile(rb'"[^"]*"|[^,}\]]*').match(text, start) if spots else None
+        end = found.end() if found else min(len(text), start + rng.choice((0, 0, 1, 5, 60)))
+        text = text[:start] + rng.choice(scraps) + text[end:]
+    return text
+
+
+@pytest.mark.parametrize("policy", ["composite", "memory-select"])
+def test_a_damaged_file_gives_an_answer_or_one_line_and_never_a_traceback(policy):
+    rng = random.Random(20261130)
+    lines = Path(MEMORIES).read_bytes().splitlines()
+    answers = refusals = 0
+    for _ in range(400):
+        some = rng.sample(lines, 3)
+        shape = rng.choice(("lines", "array", "object"))
+        text = b"\n".join(some) if shape == "lines" else b"[" + b",".join(some) + b"]"
+        if shape == "object":
+            text = b'{"memories": ' + text + b', "query": "redis"}'
+        text = mutated(rng, text)
+        arguments = ["select", "-", "--policy", policy, "--now", NOW, "--audit", "--query", "redis express"]
+        output = rng.choice(("table", "json", "jsonl"))
+        done = run(*arguments, "--format", output, stdin=text)
+        assert type(done.exception) in (type(None), SystemExit), (text, done.exception)
+        assert done.exit_code in (0, 2)
+        if done.exit_code == 2:
+            refusals += 1
+            assert (done.stdout, done.stderr.count("\n")) == ("", 1), text
+            assert done.stderr.startswith("Error: "), text
+        else:
+            answers += 1
+        assert re.sub("[\n\xa0]", "", done.output).isprintable(), text
+    assert min(answers, refusals) > 40

@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Report", "Row", "json_bytes", "print_table", "visible"]
 
-# DEL and C1 controls, direction marks and overrides, line and paragraph separators, invisible tags, lone surrogates.
-_UNSAFE = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f"
+# DEL and C1 controls, lone surrogates, and what is invisible or turns the line around; the joiners that emoji and many
+# scripts are written with (U+200C, U+200D) stay.
+_UNSAFE = (
+    "\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f"
+)
 _UNSAFE_IN_TEXT = re.compile(f"[\x00-\x1f{_UNSAFE}]")
 # The controls below U+0020 are escaped by the JSON writer itself, and what it writes between values has line breaks.
 _UNSAFE_IN_JSON = re.compile(f"[{_UNSAFE}]")
