@@ -21,7 +21,13 @@ from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsLongAndOverflow, PyLong_CheckExact
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
-from cpython.unicode cimport PyUnicode_1BYTE_KIND, PyUnicode_Compare, PyUnicode_DATA, PyUnicode_GET_LENGTH, PyUnicode_KIND
+from cpython.unicode cimport (
+    PyUnicode_1BYTE_KIND,
+    PyUnicode_Compare,
+    PyUnicode_DATA,
+    PyUnicode_GET_LENGTH,
+    PyUnicode_KIND,
+)
 from libc.math cimport NAN, ceil, fabs, isfinite, pow, rint, trunc
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -61,7 +67,8 @@ cdef enum:
     DUPLICATE_OF = 7
     KEPT = 8
 
-REASONS = ("", "out_of_scope", "expired", "duplicate_input", "low_relevance", "max_items", "budget", "duplicate_of:", "")
+# The reason of each fate, in their order.
+REASONS = ("", "out_of_scope", "expired", "duplicate_input", "low_relevance", "max_items", "budget", "duplicate_of:")
 
 # Instants are microseconds since 1970 in UTC; the three answers that are none lie far outside the years 1 to 9999.
 cdef enum:
@@ -361,7 +368,7 @@ cdef class _KeptSets:
     """The word sets of the kept memories, and which of them a newcomer duplicates or contradicts.
 
     Two sets of which `threshold` is shared have a common word among the newest few words of each (those that could be
-    missing from the other, and one more), so only those few are looked up and the number of kept memories hardly counts.
+    missing from the other, and one more). Only those few are looked up, so the number of kept memories hardly counts.
     """
 
     cdef WordSets sets
@@ -486,14 +493,16 @@ cdef class _KeptSets:
         """Find the alternatives that the text names, and the first kept memory that names another one of a group."""
         cdef size_t i, other
         cdef int32_t kept
+        cdef Spelling spelling
         self.carried.clear()
         for i in range(self.spellings.size()):
-            if not self.holds(self.spellings[i]):
+            spelling = self.spellings[i]
+            if not self.holds(spelling):
                 continue
-            self.carried.push_back(self.spellings[i].alternative)
-            for other in range(self.group_starts[self.spellings[i].group], self.group_starts[self.spellings[i].group + 1]):
+            self.carried.push_back(spelling.alternative)
+            for other in range(self.group_starts[spelling.group], self.group_starts[spelling.group + 1]):
                 kept = self.first_with[other]
-                if <int32_t>other != self.spellings[i].alternative and kept >= 0:
+                if <int32_t>other != spelling.alternative and kept >= 0:
                     if self.conflict < 0 or kept < self.conflict:
                         self.conflict = kept
         return 0
@@ -645,7 +654,9 @@ cdef class Ranking:
         importance = PyFloat_AS_DOUBLE(effective)
         if not PyUnicode_CheckExact(id) or not PyDict_CheckExact(metadata) or importance != importance:
             return False
-        if not FIRST_SECOND <= seconds <= LAST_SECOND or not PyUnicode_GET_LENGTH(id) or not PyUnicode_GET_LENGTH(content):
+        if not PyUnicode_GET_LENGTH(id) or not PyUnicode_GET_LENGTH(content):
+            return False
+        if not FIRST_SECOND <= seconds <= LAST_SECOND:
             return False
         memset(found, 0, sizeof(found))
         if tags is not None:
@@ -867,10 +878,11 @@ cdef class Ranking:
                 if place == counted:
                     wanted = min(n - place, ahead)
                     self.order(place + wanted)
-                    waiting = [self.texts[self.rows[self.places[place + i].at].row] for i in range(wanted)]
+                    ahead_rows = [self.rows[self.places[place + i].at].row for i in range(wanted)]
+                    waiting = [self.texts[each] for each in ahead_rows]
                     if redact is not None:
                         waiting = [redact(each) for each in waiting]
-                    counts = counter([self.ids[self.rows[self.places[place + i].at].row] for i in range(wanted)], waiting)
+                    counts = counter([self.ids[each] for each in ahead_rows], waiting)
                     waiting.reverse()
                     counts.reverse()
                     counted = place + wanted
@@ -904,7 +916,7 @@ cdef class Ranking:
         self.texts = []  # the drops may be asked for much later; they need ids only
 
     def kept(self):
-        """Best first: (id, text, score, tokens, relevance, freshness, importance, similarity or None, rival id or None)."""
+        """Best first: id, text, score, tokens, relevance, freshness, importance, similarity or None, rival id or None."""
         cdef size_t i
         cdef Place place
         cdef Row row

@@ -54,7 +54,7 @@ cdef class QueryWords:
     cdef bint may_open(self, uint32_t first) noexcept
     cdef int look_wide(self, const Wide* text, Py_ssize_t n) except -1
     cdef int look_latin(self, const uint8_t* text, Py_ssize_t n) except -1
-    cdef void mark(self, int32_t id) noexcept
+    cdef void mark(self, const uint32_t* word, Py_ssize_t length) noexcept
 
 
 cdef class WordSets:

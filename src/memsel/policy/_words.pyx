@@ -2,7 +2,7 @@
 
 NFKC and case folding, then runs of letters, digits and combining marks. A single letter is no word, a single digit is;
 a run of Chinese, Japanese or Korean gives its overlapping pairs, one character alone a word; `c++` and `c#` are words.
-Stop words are dropped, negations are words: `n't` stays with the word before it (`don't`), the French `n'` stands alone.
+Stop words are dropped, negations are words: `n't` stays with what stands before it (`don't`), the French `n'` is alone.
 """
 from cpython.unicode cimport (
     PyUnicode_1BYTE_KIND,
@@ -40,7 +40,7 @@ cdef extern from *:
         const uint64_t ones = 0x0101010101010101ull;
         return (low + (128 - first) * ones) & ~(low + (127 - last) * ones);
     }
-    /* Bit k: character k of the eight is a letter or digit of Latin-1. `unclear` is set where only the table can say. */
+    /* Bit k: character k of the eight is a letter or digit of Latin-1. `unclear`: for some, only the table can say. */
     static inline uint64_t memsel_latin_words(uint64_t eight, uint64_t* unclear) {
         const uint64_t tops = 0x8080808080808080ull;
         uint64_t high = eight & tops, low = eight & ~tops;
@@ -184,7 +184,13 @@ cdef inline const Block* block_with(uint32_t c) except NULL:
 
 
 cdef inline int tail(
-    Py_ssize_t length, uint32_t first, uint32_t last, uint32_t next, uint32_t second, uint8_t second_class, uint8_t third_class
+    Py_ssize_t length,
+    uint32_t first,
+    uint32_t last,
+    uint32_t next,
+    uint32_t second,
+    uint8_t second_class,
+    uint8_t third_class,
 ) noexcept nogil:
     """How many of the characters behind a run of letters and digits still belong to its word: n't, n', c++ and c#."""
     if last == c'n' and next == c"'" and second == c't' and third_class == SEPARATOR:
@@ -425,7 +431,8 @@ cdef class QueryWords:
                 self.stamps[i] = 0
             self.stamp = 1
 
-    cdef void mark(self, int32_t id) noexcept:
+    cdef void mark(self, const uint32_t* word, Py_ssize_t length) noexcept:
+        cdef int32_t id = self.table.find(word, length, hash_word(word, length))
         if id >= 0 and self.stamps[id] != self.stamp:
             self.stamps[id] = self.stamp
             self.carried += 1
@@ -452,13 +459,13 @@ cdef class QueryWords:
             part = self.cutter.slices[i]
             word = self.cutter.folded.data() + part.start
             if self.may_open(word[0]):
-                self.mark(self.table.find(word, part.length, hash_word(word, part.length)))
+                self.mark(word, part.length)
         return 0
 
     cdef int look_latin(self, const uint8_t* text, Py_ssize_t n) except -1:
         """`look` without cutting every word: only runs that open like a word of the query are read.
 
-        The string's own closing NUL is the separator after its last character. 0 when the text needs the general cutter.
+        0 when the text needs the general cutter. A string's own closing NUL is the separator after its last character.
         """
         cdef const Block* latin = block_of[0]
         cdef const uint8_t* classes = &latin.classes[0]
@@ -518,7 +525,7 @@ cdef class QueryWords:
                         self.word.push_back(next)
                     if extra == 2:
                         self.word.push_back(latin.folded[second])
-                self.mark(self.table.find(self.word.data(), self.word.size(), hash_word(self.word.data(), self.word.size())))
+                self.mark(self.word.data(), self.word.size())
                 if self.carried == self.total:
                     break
             base += 64
@@ -572,7 +579,7 @@ cdef class QueryWords:
                     self.word.push_back(next)
                 if extra == 2:
                     self.word.push_back(second)
-                self.mark(self.table.find(self.word.data(), self.word.size(), hash_word(self.word.data(), self.word.size())))
+                self.mark(self.word.data(), self.word.size())
                 if self.carried == self.total:
                     break
             i = j
