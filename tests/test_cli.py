@@ -9,6 +9,7 @@ import random
 import re
 import subprocess
 import sys
+import types
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from memsel.cli.command import memsel as command
 from memsel.cli.report import json_bytes, visible
 from memsel.files import entry_from
 from memsel.policy import MemorySelectSettings, memory_select
+from memsel.tokens import ScriptTokenEstimator
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 MEMORIES = str(EXAMPLES / "memories.jsonl")
@@ -68,17 +70,18 @@ def test_every_member_of_both_policies_is_an_option_and_help_names_its_default()
         field.name: (policy, field.default)
         for policy, settings in (("memory-select", MemorySelectSettings), ("composite", SelectionConfig))
         for field in dataclasses.fields(settings)
-        # A counter is code, and groups of words are for the settings file.
-        if field.init and field.name not in ("token_counter", "conflicts")
+        # Groups of words are for the settings file.
+        if field.init and field.name != "conflicts"
     }
     for name, (policy, default) in members.items():
         shown = {True: "on", False: "off"}[default] if isinstance(default, bool) else str(default)
-        if name == "importance_weight":
-            shown = "0.3 with composite, 0.2 with memory-select"
+        shown = {"importance_weight": "0.3 with composite, 0.2 with memory-select", "token_counter": "quarter"}.get(
+            name, shown
+        )
         flag = re.escape("--" + name.replace("_", "-"))
         assert re.search(rf"{flag}\b.{{0,140}}? \[default: {re.escape(shown)}\]", text), name
         section = text.partition("With --policy memory-select:")[2].partition("With --policy composite:")
-        if name not in ("relevance_weight", "importance_weight", "redact"):
+        if name not in ("relevance_weight", "importance_weight", "redact", "token_counter"):
             assert flag.replace("\\", "") + " " in section[0 if policy == "memory-select" else 2], name
 
 
@@ -356,6 +359,54 @@ def test_secrets_in_structured_content_and_in_error_messages_are_hidden_too():
     done = run("select", "-", "--policy", "composite", stdin=lines_of(memory(timestamp=f"password={SECRET}")))
     assert done.exit_code == 2
     assert SECRET not in done.stderr
+
+
+# --- token counters
+
+
+@pytest.mark.parametrize("policy", ["composite", "memory-select"])
+def test_tokens_are_counted_as_asked(policy):
+    chinese = "记忆选择器会选择最好的记忆。" * 20
+    stdin = lines_of(memory(chinese))
+
+    def tokens(*options: str) -> int:
+        done = asked("-", "--policy", policy, "--query", "q", "--format", "json", *options, stdin=stdin)
+        return json.loads(done.stdout)["selected"][0]["tokens"]
+
+    quarter = len(chinese) // 4
+    assert tokens() == tokens("--token-counter", "quarter") == quarter
+    assert tokens("--token-counter", "scripts") == ScriptTokenEstimator().count(chinese) > 2 * quarter
+
+
+def test_tiktoken_counts_with_the_encoding_that_is_named(monkeypatch):
+    encodings = []
+
+    class Encoding:
+        def encode(self, text: str, **options: object) -> list[str]:
+            return text.split()
+
+        def encode_batch(self, texts: list[str], **options: object) -> list[list[str]]:
+            return [text.split() for text in texts]
+
+    def get_encoding(name: str) -> Encoding:
+        encodings.append(name)
+        if name == "none":
+            raise ValueError("no such\nencoding")
+        return Encoding()
+
+    monkeypatch.setitem(sys.modules, "tiktoken", types.SimpleNamespace(get_encoding=get_encoding))
+    for name in ("tiktoken", "tiktoken:cl100k_base"):
+        done = composite("-", "--token-counter", name, "--format", "json", stdin=lines_of(memory("three short words")))
+        assert json.loads(done.stdout)["selected"][0]["tokens"] == 3
+    assert encodings == ["o200k_base", "cl100k_base"]
+    done = run("select", MEMORIES, "--token-counter", "tiktoken:none")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.endswith("'tiktoken:none' cannot be used: no such encoding\n")
+    monkeypatch.setitem(sys.modules, "tiktoken", None)
+    done = run("select", MEMORIES, "--token-counter", "tiktoken")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "'tiktoken' cannot be used: TiktokenCounter needs tiktoken: pip install 'memsel[tiktoken]'" in done.stderr
+    assert "is not quarter, scripts, tiktoken" in run("select", MEMORIES, "--token-counter", "words").stderr
 
 
 # --- notes on standard error

@@ -23,6 +23,7 @@ from ..files import entry_from, read_memories, read_scores, shown
 from ..policy import MemorySelection, MemorySelectSettings, memory_select, redact
 from ..policy.memories import read_instant
 from ..selector import AuditedMemory, MemorySelector
+from ..tokens import ScriptTokenEstimator, TiktokenCounter, TokenCounter
 from .report import Report, Row, json_bytes, print_table, visible
 
 __all__ = ["memsel"]
@@ -34,6 +35,9 @@ _MEMBERS = {
     COMPOSITE: {field.name: field.default for field in dataclasses.fields(SelectionConfig)},
     MEMORY_SELECT: {field.name: field.default for field in dataclasses.fields(MemorySelectSettings) if field.init},
 }
+# Members of one policy's settings that the command has for both: the other takes its counter beside its settings, and
+# whatever the policy, no secret is printed unless that is asked for.
+_SHARED = ("token_counter", "redact")
 _MOST_NAMED = 5
 _POSITION = re.compile(r"memories\[(\d+)\]")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -78,6 +82,26 @@ class Number(click.ParamType):
         return number
 
 
+class CounterName(click.ParamType):
+    """The name of a way to count tokens, as what the library takes for ``token_counter``."""
+
+    name = "counter"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> TokenCounter | None:
+        kind, _, encoding = value.partition(":")
+        if value == "quarter":
+            return None
+        if value == "scripts":
+            return ScriptTokenEstimator()
+        if kind != "tiktoken":
+            self.fail(f"{shown(value)} is not quarter, scripts, tiktoken or tiktoken:ENCODING", param, ctx)
+        try:
+            return TiktokenCounter(encoding) if encoding else TiktokenCounter()
+        except Exception as error:
+            # It is not installed, knows no such encoding, or could not fetch its vocabulary: each in its own exception.
+            self.fail(f"{shown(value)} cannot be used: {visible(str(error))}", param, ctx)
+
+
 # --- options ---------------------------------------------------------------------------------------------------------
 
 
@@ -100,8 +124,7 @@ def _policy_of(option: str) -> str | None:
     """The one policy that an option belongs to; None where it belongs to both."""
     if option in ("scope", "settings"):
         return MEMORY_SELECT
-    # Whatever the policy, no secret is printed unless that is asked for.
-    policies = [policy for policy, members in _MEMBERS.items() if option in members and option != "redact"]
+    policies = [policy for policy, members in _MEMBERS.items() if option in members and option not in _SHARED]
     return policies[0] if len(policies) == 1 else None
 
 
@@ -150,6 +173,11 @@ def memsel() -> None:
 )  # fmt: skip
 @click.option("--audit", is_flag=True, help="Show every dropped memory, not only how many went for which reason.")
 @_setting("redact", bool, "Print markers in place of keys and passwords.")
+@click.option(
+    "--token-counter", type=CounterName(), metavar="COUNTER",
+    help="quarter of the characters, scripts (an estimate that knows scripts), tiktoken or tiktoken:ENCODING.  "
+    "[default: quarter]",
+)  # fmt: skip
 @_setting("relevance_weight", Number(), "Weight of the relevance.")
 @_setting("importance_weight", Number(), "Weight of the importance.")
 @click.option("--scope", metavar="TEXT", help="The scope whose memories are wanted.  [default: default]")
@@ -282,6 +310,7 @@ def _memory_select(
     if query is None:
         raise click.UsageError("--query is missing, and FILE has none; only --policy composite does without")
     scope = given.pop("scope", None)
+    counter = given.pop("token_counter", None)
     settings = _settings(given)
     mappings = [memory for _, memory in memories]
     if scores is not None:
@@ -295,7 +324,7 @@ def _memory_select(
     except OverflowError:
         raise InputError(f"--now is {now!r}; expected a time within the years 1 to 9999") from None
     try:
-        selection = memory_select(query, mappings, settings=settings, scope=scope, now=moment)
+        selection = memory_select(query, mappings, settings=settings, scope=scope, now=moment, token_counter=counter)
     except InputError as error:
         raise InputError(_placed(str(error), memories)) from None
     if output == "table":
