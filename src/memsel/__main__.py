@@ -1,0 +1,6 @@
+"""``python -m memsel`` is the command ``memsel``."""
+
+from .cli import main
+
+if __name__ == "__main__":
+    main()

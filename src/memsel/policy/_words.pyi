@@ -1,0 +1,4 @@
+STOP_WORDS: frozenset[str]
+NEGATIONS: frozenset[str]
+
+def words(text: str) -> list[str]: ...
