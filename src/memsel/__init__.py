@@ -9,11 +9,17 @@ except ModuleNotFoundError as _not_built:
         "memsel's compiled modules are not built for this interpreter; run `pip install .` in the source tree"
     ) from _not_built
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 from .arrays import Selection, select_arrays, select_batch
 from .config import SelectionConfig
 from .entry import MemoryEntry, MemoryPriority, MemoryType
 from .errors import ColumnError, ColumnTypeError, InputError
 from .selector import AuditedMemory, MemorySelector, Outcome, ScoredMemory
+
+if _TYPE_CHECKING:
+    from .policy import MemorySelection, MemorySelectSettings, memory_select, redact
 
 __all__ = [
     "AuditedMemory",
@@ -22,6 +28,8 @@ __all__ = [
     "InputError",
     "MemoryEntry",
     "MemoryPriority",
+    "MemorySelectSettings",
+    "MemorySelection",
     "MemorySelector",
     "MemoryType",
     "Outcome",
@@ -29,6 +37,25 @@ __all__ = [
     "Selection",
     "SelectionConfig",
     "__version__",
+    "memory_select",
+    "redact",
     "select_arrays",
     "select_batch",
 ]
+
+# The second policy has expressions to compile and a checker to load; who does not use it does not wait for it.
+_OF_POLICY = ("MemorySelectSettings", "MemorySelection", "memory_select", "redact")
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _OF_POLICY:
+        from . import policy
+
+        for each in _OF_POLICY:
+            globals()[each] = getattr(policy, each)
+        return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))
