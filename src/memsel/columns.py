@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from memsel import _arrow
 from memsel.errors import ColumnError, ColumnTypeError
 
 __all__ = [
@@ -65,11 +66,15 @@ _UNIT_SECONDS = {
 
 
 class _Raw(NamedTuple):
-    """Values as they came: an array of any dtype and layout, True where null, and how to name their type."""
+    """Values as they came: an array of any dtype and layout, True where null, and how to name their type.
+
+    With a `unit`, which Arrow has beside its integers, they are times counted in it.
+    """
 
     values: npt.NDArray[Any]
     nulls: npt.NDArray[np.bool_] | None
     type_name: str
+    unit: str | None = None
 
 
 def relevance_column(values: Any, name: str = "relevance") -> Floats:
@@ -123,7 +128,9 @@ def timestamp_column(values: Any, name: str = "timestamp") -> npt.NDArray[np.flo
     raw = _read(values, name)
     _check_vector(raw.values, name)
     kind = raw.values.dtype.kind
-    if kind == "M":
+    if raw.unit is not None:
+        seconds = _seconds(_plain(raw.values, _INT64), *_UNIT_SECONDS[raw.unit])
+    elif kind == "M":
         seconds = _seconds_of_dates(raw.values, name)
     elif kind == "f" and raw.values.dtype.itemsize < 8:
         _fail_narrow_time(name, raw.type_name, raw.values.dtype.itemsize)
@@ -311,12 +318,38 @@ def _read(values: Any, name: str) -> _Raw:
     """Take the values out of whatever holds them; `values` is no list."""
     if isinstance(values, np.ndarray):
         return _read_ndarray(values)
+    try:
+        return _read_foreign(values, name)
+    except (ColumnError, MemoryError):
+        raise
+    except Exception as error:
+        raise ColumnTypeError(f"{name}, {_a(values)}, could not be read: {error}") from error
+
+
+def _read_foreign(values: Any, name: str) -> _Raw:
+    """Another library's column: pandas', or through Arrow, the buffer protocol, the array protocols or DLPack."""
     if isinstance(values, (str, bytes, bytearray)):
         raise ColumnTypeError(f"{name} is {_a(values)}; expected a column of numbers")
     dtype = getattr(values, "dtype", None)
-    if dtype is not None and not isinstance(dtype, np.dtype) and hasattr(values, "isna"):
-        return _read_pandas(values, dtype, name)
-    return _read_foreign(values, name)
+    # What says that its dtype is one of NumPy's has no nulls but NumPy's. Arrow would make nulls of a pandas
+    # column's NaNs, and could do so only where pyarrow is installed.
+    if not isinstance(dtype, np.dtype):
+        if hasattr(values, "isna"):
+            if dtype is not None:
+                return _read_pandas(values, dtype)
+        elif hasattr(values, "__arrow_c_array__"):
+            return _read_arrow(_arrow.read_array(*values.__arrow_c_array__()), name)
+        elif hasattr(values, "__arrow_c_stream__"):
+            return _read_arrow(_arrow.read_stream(values.__arrow_c_stream__()), name)
+    if any(hasattr(values, how) for how in _ARRAY_PROTOCOLS) or _has_buffer(values):
+        return _read_ndarray(np.asarray(values))
+    if hasattr(values, "__dlpack__"):
+        _check_device(values, name)
+        return _read_ndarray(np.from_dlpack(values))
+    raise ColumnTypeError(f"{name} is {_a(values)}; expected an array, an Arrow column or a list of numbers")
+
+
+_ARRAY_PROTOCOLS = ("__array__", "__array_interface__", "__array_struct__")
 
 
 def _read_ndarray(array: npt.NDArray[Any]) -> _Raw:
@@ -328,42 +361,22 @@ def _read_ndarray(array: npt.NDArray[Any]) -> _Raw:
     return _Raw(plain, nulls, f"of dtype {plain.dtype}")
 
 
-def _read_pandas(series: Any, dtype: Any, name: str) -> _Raw:
+def _read_pandas(series: Any, dtype: Any) -> _Raw:
     """A pandas column whose type is pandas' own, recognised without importing pandas: its nulls are in `isna`.
 
-    Their `__array__` gives objects, from which neither a null nor a zone can be told apart.
+    Its `__array__` gives objects, among which a null is not the same in every version and a zone not worth reading.
     """
     kind = getattr(dtype, "kind", "O")
     type_name = f"of pandas dtype {dtype}"
-    try:
-        if kind == "M":
-            # A datetime64 asked for by name is in UTC whatever the zone, and NaT where null.
-            unit = getattr(dtype, "unit", None) or np.datetime_data(dtype.numpy_dtype)[0]
-            return _Raw(np.asarray(series.to_numpy(dtype=f"M8[{unit}]")), None, type_name)
-        if kind in "biuf" and hasattr(dtype, "numpy_dtype"):
-            nulls = np.asarray(series.isna(), dtype=np.bool_)
-            plain = series.to_numpy(dtype=dtype.numpy_dtype, na_value=0)
-            return _Raw(np.asarray(plain), nulls if nulls.any() else None, type_name)
-        plain = np.asarray(series)
-    except Exception as error:
-        raise ColumnTypeError(f"{name}, a pandas column of {dtype}, could not be read: {error}") from error
-    return _Raw(plain, None, type_name)
-
-
-def _read_foreign(values: Any, name: str) -> _Raw:
-    """Another library's array, through the buffer protocol, the array protocols or DLPack, in this order."""
-    array_like = any(hasattr(values, how) for how in ("__array__", "__array_interface__", "__array_struct__"))
-    try:
-        if array_like or _has_buffer(values):
-            return _read_ndarray(np.asarray(values))
-        if hasattr(values, "__dlpack__"):
-            _check_device(values, name)
-            return _read_ndarray(np.from_dlpack(values))
-    except (ColumnError, MemoryError):
-        raise
-    except Exception as error:
-        raise ColumnTypeError(f"{name}, {_a(values)}, could not be read: {error}") from error
-    raise ColumnTypeError(f"{name} is {_a(values)}; expected an array, an Arrow column or a list of numbers")
+    if kind == "M":
+        # A datetime64 asked for by name is in UTC whatever the zone, and NaT where null.
+        unit = getattr(dtype, "unit", None) or np.datetime_data(dtype.numpy_dtype)[0]
+        return _Raw(np.asarray(series.to_numpy(dtype=f"M8[{unit}]")), None, type_name)
+    if kind in "biuf" and hasattr(dtype, "numpy_dtype"):
+        nulls = np.asarray(series.isna(), dtype=np.bool_)
+        plain = np.asarray(series.to_numpy(dtype=dtype.numpy_dtype, na_value=0))
+        return _Raw(plain, nulls if nulls.any() else None, type_name)
+    return _Raw(np.asarray(series), None, type_name)
 
 
 def _has_buffer(values: Any) -> bool:
@@ -389,6 +402,150 @@ def _check_device(values: Any, name: str) -> None:
         )
 
 
+# From Arrow's buffers to an array ------------------------------------------------------------------------------------
+
+_ARROW_NUMBERS: dict[str, np.dtype[Any]] = {
+    "b": np.dtype(np.bool_),
+    "c": np.dtype(np.int8),
+    "C": np.dtype(np.uint8),
+    "s": np.dtype(np.int16),
+    "S": np.dtype(np.uint16),
+    "i": np.dtype(np.int32),
+    "I": np.dtype(np.uint32),
+    "l": np.dtype(np.int64),
+    "L": np.dtype(np.uint64),
+    "e": np.dtype(np.float16),
+    "f": np.dtype(np.float32),
+    "g": np.dtype(np.float64),
+}
+_ARROW_TIMES: dict[str, tuple[np.dtype[Any], str]] = {
+    "tdD": (np.dtype(np.int32), "D"),
+    "tdm": (np.dtype(np.int64), "ms"),
+    "tss": (np.dtype(np.int64), "s"),
+    "tsm": (np.dtype(np.int64), "ms"),
+    "tsu": (np.dtype(np.int64), "us"),
+    "tsn": (np.dtype(np.int64), "ns"),
+}
+# Arrow's format strings for types of one name each, and how those start that go on with parameters.
+_ARROW_NAMES = {
+    "n": "null",
+    "u": "string",
+    "U": "large_string",
+    "vu": "string_view",
+    "z": "binary",
+    "Z": "large_binary",
+    "vz": "binary_view",
+    "tdD": "date32",
+    "tdm": "date64",
+    "+s": "struct",
+    "+l": "list",
+    "+L": "large_list",
+    "+vl": "list_view",
+    "+vL": "large_list_view",
+    "+m": "map",
+    "+r": "run_end_encoded",
+}
+_ARROW_PREFIXES = {
+    "ts": "timestamp",
+    "tt": "time",
+    "tD": "duration",
+    "ti": "interval",
+    "d:": "decimal",
+    "w:": "fixed_size_binary",
+    "+w": "fixed_size_list",
+    "+u": "union",
+}
+_ARROW_UNITS = {"s": "s", "m": "ms", "u": "us", "n": "ns"}
+
+
+def _read_arrow(column: _arrow.Column, name: str) -> _Raw:
+    """The values of an imported Arrow column, over its own memory when it has one chunk of a fixed-width type."""
+    if column.fields != 1:
+        raise ColumnError(f"{name} is {column.fields} Arrow columns; expected one")
+    held = column.dictionary_format or column.format
+    type_name = f"of Arrow type {_arrow_type_name(held)}"
+    if column.dictionary_format is not None:
+        type_name += ", dictionary-encoded"
+    if not column.readable:
+        raise ColumnTypeError(f"{name} is {type_name}; expected numbers")
+    if held == "n":
+        rows = sum(chunk.length for chunk in column.chunks)
+        return _Raw(np.zeros(rows, np.int64), np.ones(rows, np.bool_) if rows else None, type_name)
+    dtype, unit = _ARROW_TIMES[held[:3]] if held[:3] in _ARROW_TIMES else (_ARROW_NUMBERS[held], None)
+    if column.dictionary_format is None:
+        parts = [_chunk_values(chunk, dtype) for chunk in column.chunks]
+    else:
+        codes_dtype = _ARROW_NUMBERS[column.format]
+        parts = [_decoded_chunk(chunk, codes_dtype, dtype, name) for chunk in column.chunks]
+    if len(parts) == 1:
+        return _Raw(*parts[0], type_name, unit)
+    values = np.concatenate([np.empty(0, dtype), *(part for part, _ in parts)])
+    nulls = None
+    if any(mask is not None for _, mask in parts):
+        masks = (np.zeros(len(part), np.bool_) if mask is None else mask for part, mask in parts)
+        nulls = np.concatenate(list(masks))
+    return _Raw(values, nulls, type_name, unit)
+
+
+def _chunk_values(chunk: _arrow.Chunk, dtype: np.dtype[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
+    """A chunk's values and, if there are any, where its nulls are."""
+    if chunk.values is None:
+        return np.empty(0, dtype), None
+    buffer, first = chunk.values
+    # What the buffer covers stays alive as long as the array over it.
+    of_bits = dtype == np.bool_
+    values = _bits(buffer, first, chunk.length) if of_bits else np.frombuffer(memoryview(buffer), dtype)
+    nulls = None
+    for bitmap, first in chunk.validity:
+        missing = ~_bits(bitmap, first, chunk.length)
+        nulls = missing if nulls is None else nulls | missing
+    return values, nulls if nulls is not None and nulls.any() else None
+
+
+def _bits(buffer: _arrow.Buffer, first: int, count: int) -> npt.NDArray[np.bool_]:
+    """`count` bits from the bit `first` on, of bytes whose lowest bit comes first."""
+    bits = np.unpackbits(np.frombuffer(memoryview(buffer), np.uint8), count=first + count, bitorder="little")
+    return bits[first:].view(np.bool_)
+
+
+def _decoded_chunk(
+    chunk: _arrow.Chunk, codes_dtype: np.dtype[Any], dtype: np.dtype[Any], name: str
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
+    """What `_chunk_values` gives for the values that a chunk's codes stand for. The code of a null may be anything."""
+    assert chunk.dictionary is not None
+    codes, nulls = _chunk_values(chunk, codes_dtype)
+    meanings, meaningless = _chunk_values(chunk.dictionary, dtype)
+    outside = (codes < 0) | (codes >= len(meanings))
+    if nulls is not None:
+        outside &= ~nulls
+    if outside.any():
+        row = int(outside.argmax())
+        raise ColumnError(f"{name}[{row}] has code {codes[row]}; expected one of the {len(meanings)} of its dictionary")
+    if nulls is not None:
+        codes = np.where(nulls, 0, codes)
+        if not len(meanings):
+            return np.zeros(len(codes), dtype), nulls
+    values = meanings[codes]
+    if meaningless is not None:
+        nulls = meaningless[codes] if nulls is None else nulls | meaningless[codes]
+    return values, nulls
+
+
+def _arrow_type_name(format: str) -> str:
+    """The name that Arrow's documentation gives the type of a format string."""
+    if format in _ARROW_NUMBERS:
+        return _ARROW_NUMBERS[format].name
+    if format in _ARROW_NAMES:
+        return _ARROW_NAMES[format]
+    if format[:2] not in _ARROW_PREFIXES:
+        return f"with the format {format!r}"
+    kind, parameters = _ARROW_PREFIXES[format[:2]], format[2:]
+    if kind in ("timestamp", "time", "duration") and parameters[:1] in _ARROW_UNITS:
+        unit, zone = _ARROW_UNITS[parameters[0]], parameters[2:]
+        return f"{kind}[{unit}, {zone}]" if zone else f"{kind}[{unit}]"
+    return f"{kind}({parameters.lstrip(':')})"
+
+
 # From an array to a column --------------------------------------------------------------------------------------------
 
 
@@ -402,7 +559,7 @@ def _score_column(values: Any, name: str, null: float) -> Floats:
 
 def _scores(raw: _Raw, name: str, null: float) -> Floats:
     dtype = raw.values.dtype
-    if dtype.kind not in "fiub":
+    if dtype.kind not in "fiub" or raw.unit is not None:
         raise ColumnTypeError(f"{name} is {raw.type_name}; expected real numbers")
     narrow = dtype.kind == "f" and dtype.itemsize == 4
     return _filled(_plain(raw.values, _FLOAT32 if narrow else _FLOAT64), raw.nulls, null)
@@ -414,7 +571,7 @@ def _integer_column(values: Any, name: str) -> npt.NDArray[np.int64]:
     raw = _read(values, name)
     _check_vector(raw.values, name)
     array = raw.values
-    if array.dtype.kind not in "iu" and (array.size or array.dtype.kind != "f"):
+    if raw.unit is not None or (array.dtype.kind not in "iu" and (array.size or array.dtype.kind != "f")):
         raise ColumnTypeError(f"{name} is {raw.type_name}; expected integers")
     if raw.nulls is not None:
         _fail_null(name, int(raw.nulls.argmax()))
