@@ -70,10 +70,16 @@ def capsule(struct):
     return _new_capsule(ctypes.addressof(struct), _NAMES[type(struct)], None)
 
 
+# An importer may hold addresses of an exporter's structs, values and callbacks for as long as it likes, which Python
+# cannot see; so none of them is ever freed.
+_EXPORTERS = []
+
+
 class Exporter:
     """Builds the structs, keeps all of them alive and counts which were handed out and which were released."""
 
     def __init__(self):
+        _EXPORTERS.append(self)
         self.kept = []
         self.made = Counter()
         self.released = Counter()
