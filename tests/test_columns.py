@@ -392,6 +392,9 @@ def test_numpy_scalars_and_arrays_without_dimensions_count_as_numbers_in_a_list(
     values = [np.float32(0.1), np.float16(0.1), np.float64(0.1), np.int8(3), np.uint64(2**64 - 1), np.bool_(True)]
     assert bits(column(values)) == bits(values)
     assert bits(column([np.array(0.25), 1])) == bits([0.25, 1.0])
+    with np.errstate(over="ignore"):
+        beyond = np.ldexp(np.longdouble(1), 1024)
+    assert column([beyond, 1]).tolist() == column(np.array([beyond, 1])).tolist() == [math.inf, 1.0]
     assert column(range(3)).tolist() == [0.0, 1.0, 2.0]
 
 

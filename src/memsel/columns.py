@@ -66,15 +66,20 @@ _UNIT_SECONDS = {
 
 
 class _Raw(NamedTuple):
-    """Values as they came: an array of any dtype and layout, True where null, and how to name their type.
+    """Values as they came: an array of any dtype and layout, and True where null.
 
-    With a `unit`, which Arrow has beside its integers, they are times counted in it.
+    With a `unit`, which Arrow has beside its integers, they are times counted in it. `foreign_type` names the type in
+    the words of whoever the values came from, where that is not NumPy.
     """
 
     values: npt.NDArray[Any]
-    nulls: npt.NDArray[np.bool_] | None
-    type_name: str
+    nulls: npt.NDArray[np.bool_] | None = None
+    foreign_type: str | None = None
     unit: str | None = None
+
+    @property
+    def type_name(self) -> str:
+        return self.foreign_type or f"of dtype {self.values.dtype}"
 
 
 def relevance_column(values: Any, name: str = "relevance") -> Floats:
@@ -85,7 +90,7 @@ def relevance_column(values: Any, name: str = "relevance") -> Floats:
     """
     if (
         type(values) is np.ndarray
-        and values.dtype is _FLOAT64
+        and (values.dtype is _FLOAT64 or values.dtype is _FLOAT32)
         and values.ndim == 1
         and values.flags.num & _PLAIN == _PLAIN
     ):
@@ -100,7 +105,7 @@ def importance_column(values: Any, name: str = "importance") -> Floats:
     """
     if (
         type(values) is np.ndarray
-        and values.dtype is _FLOAT64
+        and (values.dtype is _FLOAT64 or values.dtype is _FLOAT32)
         and values.ndim == 1
         and values.flags.num & _PLAIN == _PLAIN
     ):
@@ -256,8 +261,9 @@ def _numbers_of_list(values: Sequence[Any], name: str, null: float, *, times: bo
             _fail_narrow_time(f"{name}[{row}]", f"{_a(value)}", value.itemsize)
         raise ColumnTypeError(f"{name}[{row}] is {_a(value)}; expected {'epoch seconds' if times else 'a number'}")
     try:
-        # NumPy reads None as NaN here, and every number by its __float__.
-        column = np.array(values, dtype=_FLOAT64)
+        # NumPy reads None as NaN here, and every number by its __float__; a long double beyond float64 is infinite.
+        with np.errstate(all="ignore"):
+            column = np.array(values, dtype=_FLOAT64)
     except (ArithmeticError, TypeError, ValueError):
         column = np.array([np.nan if value is None else _float_of(value, name, at) for at, value in enumerate(values)])
     if type(None) in types and null == null:
@@ -353,12 +359,10 @@ _ARRAY_PROTOCOLS = ("__array__", "__array_interface__", "__array_struct__")
 
 
 def _read_ndarray(array: npt.NDArray[Any]) -> _Raw:
-    plain = np.asarray(array)
-    nulls = None
-    if isinstance(array, np.ma.MaskedArray):
-        mask = np.ma.getmaskarray(array)
-        nulls = mask if mask.dtype == np.bool_ and mask.any() else None
-    return _Raw(plain, nulls, f"of dtype {plain.dtype}")
+    if type(array) is np.ndarray or not isinstance(array, np.ma.MaskedArray):
+        return _Raw(np.asarray(array))
+    mask = np.ma.getmaskarray(array)
+    return _Raw(np.asarray(array), mask if mask.dtype == np.bool_ and mask.any() else None)
 
 
 def _read_pandas(series: Any, dtype: Any) -> _Raw:
@@ -387,8 +391,8 @@ def _has_buffer(values: Any) -> bool:
     return True
 
 
-# DLPack's numbers for memory that the CPU reads: its own, and what CUDA and ROCm pin or manage for it.
-_CPU_DEVICES = {1: "CPU", 3: "CUDA host", 11: "ROCm host", 13: "CUDA managed"}
+# DLPack's numbers for memory that the CPU reads: its own, pinned for CUDA, pinned for ROCm, and managed by CUDA.
+_CPU_DEVICES = {1, 3, 11, 13}
 
 
 def _check_device(values: Any, name: str) -> None:
@@ -462,21 +466,20 @@ def _read_arrow(column: _arrow.Column, name: str) -> _Raw:
     """The values of an imported Arrow column, over its own memory when it has one chunk of a fixed-width type."""
     if column.fields != 1:
         raise ColumnError(f"{name} is {column.fields} Arrow columns; expected one")
-    held = column.dictionary_format or column.format
-    type_name = f"of Arrow type {_arrow_type_name(held)}"
-    if column.dictionary_format is not None:
-        type_name += ", dictionary-encoded"
+    coded = column.dictionary_format is not None
+    held = column.format if column.dictionary_format is None else column.dictionary_format
+    type_name = f"of Arrow type {_arrow_type_name(held)}{', dictionary-encoded' if coded else ''}"
     if not column.readable:
         raise ColumnTypeError(f"{name} is {type_name}; expected numbers")
     if held == "n":
         rows = sum(chunk.length for chunk in column.chunks)
         return _Raw(np.zeros(rows, np.int64), np.ones(rows, np.bool_) if rows else None, type_name)
     dtype, unit = _ARROW_TIMES[held[:3]] if held[:3] in _ARROW_TIMES else (_ARROW_NUMBERS[held], None)
-    if column.dictionary_format is None:
-        parts = [_chunk_values(chunk, dtype) for chunk in column.chunks]
-    else:
+    if coded:
         codes_dtype = _ARROW_NUMBERS[column.format]
         parts = [_decoded_chunk(chunk, codes_dtype, dtype, name) for chunk in column.chunks]
+    else:
+        parts = [_chunk_values(chunk, dtype) for chunk in column.chunks]
     if len(parts) == 1:
         return _Raw(*parts[0], type_name, unit)
     values = np.concatenate([np.empty(0, dtype), *(part for part, _ in parts)])
@@ -665,26 +668,26 @@ def _divide_block(
 ) -> None:
     """Fill `seconds` with correctly rounded ticks * numerator / denominator.
 
-    Let v = ticks * numerator, within int64, d = denominator = 10^k, x = v / d. Three ways, each rounding x once:
+    Let v = ticks * numerator, within int64, d = denominator = 10^k, x = v / d. Each of four ways rounds x once:
 
     1. d = 1: the conversion of an int64 to float64 is correctly rounded.
     2. |v| <= 2^53: v is exact in float64, and so is d, since 10^18 = 2^18 * 5^18 and 5^18 < 2^53. One IEEE division
        of two exact operands is correctly rounded.
-    3. |v| > 2^53 and k is 3, 6 or 9: write v = q*d + r with 0 <= r < d, and return fl(q + t) with t = fl(r / d).
-       q is exact, for |q| <= 2^63 / 1000 < 2^53 + 2^51 when k = 3 -- so for k = 3 only |q| <= 2^53 goes this way.
-       Rounding q + t instead of x gives the same unless a midpoint of two neighbouring float64 lies between them or is
-       one of them. Let 2^e <= |x| < 2^(e+1); q and q + 1 are integers and |x| >= 2^e, so x and q + t are in the same
-       closed binade, whose midpoints are the multiples m / 2^p with p = 53 - e.
-       If x is one of them, then r / d is a multiple of 2^-p below 1. p is at most 30 (below), so r / d is a float64,
+    3. |v| > 2^53, k is 3, 6 or 9, and |x| <= 2^53: with v = q*d + r, 0 <= r < d, it is fl(q + t) where t = fl(r / d),
+       and q is exact. If r = 0 then q + t = x. Otherwise q + t may differ from x, and their roundings agree if no
+       midpoint of two neighbouring float64 lies between them or is one of them.
+       Let 2^e <= |x| < 2^(e+1). |x| > 2^53 / 10^9 > 1, so 2^e is an integer, and so are q and q + 1, with x strictly
+       between them: x and q + t lie in one closed binade, whose floats and midpoints are the multiples of 2^-p with
+       p = 53 - e.
+       If x is such a multiple, then so is r / d, which is below 1. As p <= 30 (shown last), it is exact in float64:
        t = r / d and q + t = x.
-       If not, then x is at least g / (d * 2^p) away from every midpoint, where g is a divisor of both v * 2^p and
-       d: |x - m / 2^p| = |v * 2^p - m * d| / (d * 2^p), and the numerator is a nonzero multiple of g = 2^min(p, k).
-       And |t - r / d| <= 2^-54, half a unit in the last place of a number below 1. So no midpoint lies between when
-       d * 2^p / g < 2^54. As |x| > 2^53 / d and |x| < 2^(e+1), 2^p = 2^(53-e) < 2 * d: k = 3 and 6 give at most
-       2 * d^2 <= 2e12 < 2^54. k = 9 gives 2^p < 2e9, so p <= 30, and p >= 53 - 33 = 20 > k since |x| < 2^34;
-       so g = 2^9 and d * 2^p / g <= 1e9 * 2^30 / 2^9 < 2^51.
-    4. Whatever is left (ps and finer beyond 2^53, and products beyond int64) is divided by Python, whose quotient of
-       two integers of any size is correctly rounded.
+       If not, then x is far from all of them: |x - m * 2^-p| = |v * 2^p - m * d| / (d * 2^p), and the numerator, which
+       is not 0, is a multiple of g = 2^min(p, k), since that divides 2^p and d = 2^k * 5^k. But |t - r / d| <= 2^-54,
+       half a unit in the last place of a number below 1. So no midpoint lies between if d * 2^p / g < 2^54.
+       As 2^53 / d < |x| < 2^(e+1), 2^p = 2^(53-e) < 2 * d. For k = 3 and k = 6, p <= 20 and d * 2^p < 2 * d^2 <= 2e12.
+       For k = 9, p <= 30, and p >= 20 since |x| < 2^34; so g = 2^9, and d * 2^p / g < 2^30 * 2^30 / 2^9 = 2^51.
+    4. Whatever is left (ps and finer beyond 2^53, products beyond int64, the outermost ms) Python divides, whose
+       quotient of two integers of any size is correctly rounded.
     """
     low, high = int(ticks.min()) * numerator, int(ticks.max()) * numerator
     if low >= _INT64_MIN and high <= _INT64_MAX:
