@@ -235,12 +235,27 @@ def test_any_datetime64_becomes_the_nearest_float64_of_its_seconds(values, unit)
     assert got.tolist() == [float(value * SECONDS[unit]) for value in values]
 
 
-@given(data=st.data(), unit=st.sampled_from(["ms", "us", "ns"]))
-def test_datetime64_next_to_a_midpoint_of_two_floats_rounds_the_right_way(data, unit):
-    scale = SECONDS[unit].denominator
-    near = data.draw(st.floats(-(2**62) / scale, 2**62 / scale))
-    midpoint = (Fraction(near) + Fraction(math.nextafter(near, math.inf))) / 2
-    values = [math.floor(midpoint * scale) + step for step in range(-1, 3)]
+@pytest.mark.parametrize("unit, digits", [("ms", 3), ("us", 6), ("ns", 9), ("ps", 12), ("fs", 15)])
+def test_datetime64_as_close_to_a_midpoint_of_two_floats_as_can_be_rounds_the_right_way(unit, digits):
+    rng = np.random.default_rng(20261130)
+    scale = 10**digits
+    values = []
+    for exponent in range(-10, 53):
+        # A value v lies c / (scale * 2^p) away from a multiple of 2^-p, where v * 2^p = c modulo scale and 2^-p is half
+        # the step between floats from 2^exponent on. The least c but 0 that can be is the factor that both share. A
+        # value taken for the midpoint beside it happens to round well at once that factor, and badly at 3 times it.
+        p = 53 - exponent
+        shared = math.gcd(2**p, scale)
+        least, most = math.ceil(2.0**exponent * scale), min(math.floor(2.0 ** (exponent + 1) * scale), 2**63) - 1
+        period = scale // shared
+        if most - least < 2 * period:
+            continue
+        inverse = pow(2**p // shared, -1, period)
+        for c in range(-4, 5):
+            first = least + (c * inverse - least) % period
+            values += [first + int(step) * period for step in rng.integers(0, (most - first) // period, 12)]
+    assert len(values) > 1000
+    values += [-value for value in values]
     got = timestamp_column(np.array(values, np.int64).view(f"M8[{unit}]"))
     assert got.tolist() == [float(value * SECONDS[unit]) for value in values]
 
@@ -392,6 +407,9 @@ def test_numpy_scalars_and_arrays_without_dimensions_count_as_numbers_in_a_list(
     values = [np.float32(0.1), np.float16(0.1), np.float64(0.1), np.int8(3), np.uint64(2**64 - 1), np.bool_(True)]
     assert bits(column(values)) == bits(values)
     assert bits(column([np.array(0.25), 1])) == bits([0.25, 1.0])
+    with np.errstate(over="ignore"):
+        beyond = np.ldexp(np.longdouble(1), 1024)
+    assert column([beyond, 1]).tolist() == column(np.array([beyond, 1])).tolist() == [math.inf, 1.0]
     assert column(range(3)).tolist() == [0.0, 1.0, 2.0]
 
 

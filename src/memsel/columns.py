@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from memsel import _arrow
 from memsel.errors import ColumnError, ColumnTypeError
 
 __all__ = [
@@ -65,11 +66,20 @@ _UNIT_SECONDS = {
 
 
 class _Raw(NamedTuple):
-    """Values as they came: an array of any dtype and layout, True where null, and how to name their type."""
+    """Values as they came: an array of any dtype and layout, and True where null.
+
+    With a `unit`, which Arrow has beside its integers, they are times counted in it. `foreign_type` names the type in
+    the words of whoever the values came from, where that is not NumPy.
+    """
 
     values: npt.NDArray[Any]
-    nulls: npt.NDArray[np.bool_] | None
-    type_name: str
+    nulls: npt.NDArray[np.bool_] | None = None
+    foreign_type: str | None = None
+    unit: str | None = None
+
+    @property
+    def type_name(self) -> str:
+        return self.foreign_type or f"of dtype {self.values.dtype}"
 
 
 def relevance_column(values: Any, name: str = "relevance") -> Floats:
@@ -80,7 +90,7 @@ def relevance_column(values: Any, name: str = "relevance") -> Floats:
     """
     if (
         type(values) is np.ndarray
-        and values.dtype is _FLOAT64
+        and (values.dtype is _FLOAT64 or values.dtype is _FLOAT32)
         and values.ndim == 1
         and values.flags.num & _PLAIN == _PLAIN
     ):
@@ -95,7 +105,7 @@ def importance_column(values: Any, name: str = "importance") -> Floats:
     """
     if (
         type(values) is np.ndarray
-        and values.dtype is _FLOAT64
+        and (values.dtype is _FLOAT64 or values.dtype is _FLOAT32)
         and values.ndim == 1
         and values.flags.num & _PLAIN == _PLAIN
     ):
@@ -123,7 +133,9 @@ def timestamp_column(values: Any, name: str = "timestamp") -> npt.NDArray[np.flo
     raw = _read(values, name)
     _check_vector(raw.values, name)
     kind = raw.values.dtype.kind
-    if kind == "M":
+    if raw.unit is not None:
+        seconds = _seconds(_plain(raw.values, _INT64), *_UNIT_SECONDS[raw.unit])
+    elif kind == "M":
         seconds = _seconds_of_dates(raw.values, name)
     elif kind == "f" and raw.values.dtype.itemsize < 8:
         _fail_narrow_time(name, raw.type_name, raw.values.dtype.itemsize)
@@ -249,8 +261,9 @@ def _numbers_of_list(values: Sequence[Any], name: str, null: float, *, times: bo
             _fail_narrow_time(f"{name}[{row}]", f"{_a(value)}", value.itemsize)
         raise ColumnTypeError(f"{name}[{row}] is {_a(value)}; expected {'epoch seconds' if times else 'a number'}")
     try:
-        # NumPy reads None as NaN here, and every number by its __float__.
-        column = np.array(values, dtype=_FLOAT64)
+        # NumPy reads None as NaN here, and every number by its __float__; a long double beyond float64 is infinite.
+        with np.errstate(all="ignore"):
+            column = np.array(values, dtype=_FLOAT64)
     except (ArithmeticError, TypeError, ValueError):
         column = np.array([np.nan if value is None else _float_of(value, name, at) for at, value in enumerate(values)])
     if type(None) in types and null == null:
@@ -311,59 +324,63 @@ def _read(values: Any, name: str) -> _Raw:
     """Take the values out of whatever holds them; `values` is no list."""
     if isinstance(values, np.ndarray):
         return _read_ndarray(values)
-    if isinstance(values, (str, bytes, bytearray)):
-        raise ColumnTypeError(f"{name} is {_a(values)}; expected a column of numbers")
-    dtype = getattr(values, "dtype", None)
-    if dtype is not None and not isinstance(dtype, np.dtype) and hasattr(values, "isna"):
-        return _read_pandas(values, dtype, name)
-    return _read_foreign(values, name)
-
-
-def _read_ndarray(array: npt.NDArray[Any]) -> _Raw:
-    plain = np.asarray(array)
-    nulls = None
-    if isinstance(array, np.ma.MaskedArray):
-        mask = np.ma.getmaskarray(array)
-        nulls = mask if mask.dtype == np.bool_ and mask.any() else None
-    return _Raw(plain, nulls, f"of dtype {plain.dtype}")
-
-
-def _read_pandas(series: Any, dtype: Any, name: str) -> _Raw:
-    """A pandas column whose type is pandas' own, recognised without importing pandas: its nulls are in `isna`.
-
-    Their `__array__` gives objects, from which neither a null nor a zone can be told apart.
-    """
-    kind = getattr(dtype, "kind", "O")
-    type_name = f"of pandas dtype {dtype}"
     try:
-        if kind == "M":
-            # A datetime64 asked for by name is in UTC whatever the zone, and NaT where null.
-            unit = getattr(dtype, "unit", None) or np.datetime_data(dtype.numpy_dtype)[0]
-            return _Raw(np.asarray(series.to_numpy(dtype=f"M8[{unit}]")), None, type_name)
-        if kind in "biuf" and hasattr(dtype, "numpy_dtype"):
-            nulls = np.asarray(series.isna(), dtype=np.bool_)
-            plain = series.to_numpy(dtype=dtype.numpy_dtype, na_value=0)
-            return _Raw(np.asarray(plain), nulls if nulls.any() else None, type_name)
-        plain = np.asarray(series)
-    except Exception as error:
-        raise ColumnTypeError(f"{name}, a pandas column of {dtype}, could not be read: {error}") from error
-    return _Raw(plain, None, type_name)
-
-
-def _read_foreign(values: Any, name: str) -> _Raw:
-    """Another library's array, through the buffer protocol, the array protocols or DLPack, in this order."""
-    array_like = any(hasattr(values, how) for how in ("__array__", "__array_interface__", "__array_struct__"))
-    try:
-        if array_like or _has_buffer(values):
-            return _read_ndarray(np.asarray(values))
-        if hasattr(values, "__dlpack__"):
-            _check_device(values, name)
-            return _read_ndarray(np.from_dlpack(values))
+        return _read_foreign(values, name)
     except (ColumnError, MemoryError):
         raise
     except Exception as error:
         raise ColumnTypeError(f"{name}, {_a(values)}, could not be read: {error}") from error
+
+
+def _read_foreign(values: Any, name: str) -> _Raw:
+    """Another library's column: pandas', or through Arrow, the buffer protocol, the array protocols or DLPack."""
+    if isinstance(values, (str, bytes, bytearray)):
+        raise ColumnTypeError(f"{name} is {_a(values)}; expected a column of numbers")
+    dtype = getattr(values, "dtype", None)
+    # What says that its dtype is one of NumPy's has no nulls but NumPy's. Arrow would make nulls of a pandas
+    # column's NaNs, and could do so only where pyarrow is installed.
+    if not isinstance(dtype, np.dtype):
+        if hasattr(values, "isna"):
+            if dtype is not None:
+                return _read_pandas(values, dtype)
+        elif hasattr(values, "__arrow_c_array__"):
+            return _read_arrow(_arrow.read_array(*values.__arrow_c_array__()), name)
+        elif hasattr(values, "__arrow_c_stream__"):
+            return _read_arrow(_arrow.read_stream(values.__arrow_c_stream__()), name)
+    if any(hasattr(values, how) for how in _ARRAY_PROTOCOLS) or _has_buffer(values):
+        return _read_ndarray(np.asarray(values))
+    if hasattr(values, "__dlpack__"):
+        _check_device(values, name)
+        return _read_ndarray(np.from_dlpack(values))
     raise ColumnTypeError(f"{name} is {_a(values)}; expected an array, an Arrow column or a list of numbers")
+
+
+_ARRAY_PROTOCOLS = ("__array__", "__array_interface__", "__array_struct__")
+
+
+def _read_ndarray(array: npt.NDArray[Any]) -> _Raw:
+    if type(array) is np.ndarray or not isinstance(array, np.ma.MaskedArray):
+        return _Raw(np.asarray(array))
+    mask = np.ma.getmaskarray(array)
+    return _Raw(np.asarray(array), mask if mask.dtype == np.bool_ and mask.any() else None)
+
+
+def _read_pandas(series: Any, dtype: Any) -> _Raw:
+    """A pandas column whose type is pandas' own, recognised without importing pandas: its nulls are in `isna`.
+
+    Its `__array__` gives objects, among which a null is not the same in every version and a zone not worth reading.
+    """
+    kind = getattr(dtype, "kind", "O")
+    type_name = f"of pandas dtype {dtype}"
+    if kind == "M":
+        # A datetime64 asked for by name is in UTC whatever the zone, and NaT where null.
+        unit = getattr(dtype, "unit", None) or np.datetime_data(dtype.numpy_dtype)[0]
+        return _Raw(np.asarray(series.to_numpy(dtype=f"M8[{unit}]")), None, type_name)
+    if kind in "biuf" and hasattr(dtype, "numpy_dtype"):
+        nulls = np.asarray(series.isna(), dtype=np.bool_)
+        plain = np.asarray(series.to_numpy(dtype=dtype.numpy_dtype, na_value=0))
+        return _Raw(plain, nulls if nulls.any() else None, type_name)
+    return _Raw(np.asarray(series), None, type_name)
 
 
 def _has_buffer(values: Any) -> bool:
@@ -374,8 +391,8 @@ def _has_buffer(values: Any) -> bool:
     return True
 
 
-# DLPack's numbers for memory that the CPU reads: its own, and what CUDA and ROCm pin or manage for it.
-_CPU_DEVICES = {1: "CPU", 3: "CUDA host", 11: "ROCm host", 13: "CUDA managed"}
+# DLPack's numbers for memory that the CPU reads: its own, pinned for CUDA, pinned for ROCm, and managed by CUDA.
+_CPU_DEVICES = {1, 3, 11, 13}
 
 
 def _check_device(values: Any, name: str) -> None:
@@ -387,6 +404,149 @@ def _check_device(values: Any, name: str) -> None:
         raise ColumnTypeError(
             f"{name}, {_a(values)}, is on DLPack device ({int(kind)}, {int(number)}); expected CPU memory"
         )
+
+
+# From Arrow's buffers to an array ------------------------------------------------------------------------------------
+
+_ARROW_NUMBERS: dict[str, np.dtype[Any]] = {
+    "b": np.dtype(np.bool_),
+    "c": np.dtype(np.int8),
+    "C": np.dtype(np.uint8),
+    "s": np.dtype(np.int16),
+    "S": np.dtype(np.uint16),
+    "i": np.dtype(np.int32),
+    "I": np.dtype(np.uint32),
+    "l": np.dtype(np.int64),
+    "L": np.dtype(np.uint64),
+    "e": np.dtype(np.float16),
+    "f": np.dtype(np.float32),
+    "g": np.dtype(np.float64),
+}
+_ARROW_TIMES: dict[str, tuple[np.dtype[Any], str]] = {
+    "tdD": (np.dtype(np.int32), "D"),
+    "tdm": (np.dtype(np.int64), "ms"),
+    "tss": (np.dtype(np.int64), "s"),
+    "tsm": (np.dtype(np.int64), "ms"),
+    "tsu": (np.dtype(np.int64), "us"),
+    "tsn": (np.dtype(np.int64), "ns"),
+}
+# Arrow's format strings for types of one name each, and how those start that go on with parameters.
+_ARROW_NAMES = {
+    "n": "null",
+    "u": "string",
+    "U": "large_string",
+    "vu": "string_view",
+    "z": "binary",
+    "Z": "large_binary",
+    "vz": "binary_view",
+    "tdD": "date32",
+    "tdm": "date64",
+    "+s": "struct",
+    "+l": "list",
+    "+L": "large_list",
+    "+vl": "list_view",
+    "+vL": "large_list_view",
+    "+m": "map",
+    "+r": "run_end_encoded",
+}
+_ARROW_PREFIXES = {
+    "ts": "timestamp",
+    "tt": "time",
+    "tD": "duration",
+    "ti": "interval",
+    "d:": "decimal",
+    "w:": "fixed_size_binary",
+    "+w": "fixed_size_list",
+    "+u": "union",
+}
+_ARROW_UNITS = {"s": "s", "m": "ms", "u": "us", "n": "ns"}
+
+
+def _read_arrow(column: _arrow.Column, name: str) -> _Raw:
+    """The values of an imported Arrow column, over its own memory when it has one chunk of a fixed-width type."""
+    if column.fields != 1:
+        raise ColumnError(f"{name} is {column.fields} Arrow columns; expected one")
+    coded = column.dictionary_format is not None
+    held = column.format if column.dictionary_format is None else column.dictionary_format
+    type_name = f"of Arrow type {_arrow_type_name(held)}{', dictionary-encoded' if coded else ''}"
+    if not column.readable:
+        raise ColumnTypeError(f"{name} is {type_name}; expected numbers")
+    if held == "n":
+        rows = sum(chunk.length for chunk in column.chunks)
+        return _Raw(np.zeros(rows, np.int64), np.ones(rows, np.bool_) if rows else None, type_name)
+    dtype, unit = _ARROW_TIMES[held[:3]] if held[:3] in _ARROW_TIMES else (_ARROW_NUMBERS[held], None)
+    if coded:
+        codes_dtype = _ARROW_NUMBERS[column.format]
+        parts = [_decoded_chunk(chunk, codes_dtype, dtype, name) for chunk in column.chunks]
+    else:
+        parts = [_chunk_values(chunk, dtype) for chunk in column.chunks]
+    if len(parts) == 1:
+        return _Raw(*parts[0], type_name, unit)
+    values = np.concatenate([np.empty(0, dtype), *(part for part, _ in parts)])
+    nulls = None
+    if any(mask is not None for _, mask in parts):
+        masks = (np.zeros(len(part), np.bool_) if mask is None else mask for part, mask in parts)
+        nulls = np.concatenate(list(masks))
+    return _Raw(values, nulls, type_name, unit)
+
+
+def _chunk_values(chunk: _arrow.Chunk, dtype: np.dtype[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
+    """A chunk's values and, if there are any, where its nulls are."""
+    if chunk.values is None:
+        return np.empty(0, dtype), None
+    buffer, first = chunk.values
+    # What the buffer covers stays alive as long as the array over it.
+    of_bits = dtype == np.bool_
+    values = _bits(buffer, first, chunk.length) if of_bits else np.frombuffer(memoryview(buffer), dtype)
+    nulls = None
+    for bitmap, first in chunk.validity:
+        missing = ~_bits(bitmap, first, chunk.length)
+        nulls = missing if nulls is None else nulls | missing
+    return values, nulls if nulls is not None and nulls.any() else None
+
+
+def _bits(buffer: _arrow.Buffer, first: int, count: int) -> npt.NDArray[np.bool_]:
+    """`count` bits from the bit `first` on, of bytes whose lowest bit comes first."""
+    bits = np.unpackbits(np.frombuffer(memoryview(buffer), np.uint8), count=first + count, bitorder="little")
+    return bits[first:].view(np.bool_)
+
+
+def _decoded_chunk(
+    chunk: _arrow.Chunk, codes_dtype: np.dtype[Any], dtype: np.dtype[Any], name: str
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
+    """What `_chunk_values` gives for the values that a chunk's codes stand for. The code of a null may be anything."""
+    assert chunk.dictionary is not None
+    codes, nulls = _chunk_values(chunk, codes_dtype)
+    meanings, meaningless = _chunk_values(chunk.dictionary, dtype)
+    outside = (codes < 0) | (codes >= len(meanings))
+    if nulls is not None:
+        outside &= ~nulls
+    if outside.any():
+        row = int(outside.argmax())
+        raise ColumnError(f"{name}[{row}] has code {codes[row]}; expected one of the {len(meanings)} of its dictionary")
+    if nulls is not None:
+        codes = np.where(nulls, 0, codes)
+        if not len(meanings):
+            return np.zeros(len(codes), dtype), nulls
+    values = meanings[codes]
+    if meaningless is not None:
+        nulls = meaningless[codes] if nulls is None else nulls | meaningless[codes]
+    return values, nulls
+
+
+def _arrow_type_name(format: str) -> str:
+    """The name that Arrow's documentation gives the type of a format string."""
+    if format in _ARROW_NUMBERS:
+        return _ARROW_NUMBERS[format].name
+    if format in _ARROW_NAMES:
+        return _ARROW_NAMES[format]
+    if format[:2] not in _ARROW_PREFIXES:
+        return f"with the format {format!r}"
+    kind, parameters = _ARROW_PREFIXES[format[:2]], format[2:]
+    if kind in ("timestamp", "time", "duration") and parameters[:1] in _ARROW_UNITS:
+        unit, zone = _ARROW_UNITS[parameters[0]], parameters[2:]
+        return f"{kind}[{unit}, {zone}]" if zone else f"{kind}[{unit}]"
+    return f"{kind}({parameters.lstrip(':')})"
 
 
 # From an array to a column --------------------------------------------------------------------------------------------
@@ -402,7 +562,7 @@ def _score_column(values: Any, name: str, null: float) -> Floats:
 
 def _scores(raw: _Raw, name: str, null: float) -> Floats:
     dtype = raw.values.dtype
-    if dtype.kind not in "fiub":
+    if dtype.kind not in "fiub" or raw.unit is not None:
         raise ColumnTypeError(f"{name} is {raw.type_name}; expected real numbers")
     narrow = dtype.kind == "f" and dtype.itemsize == 4
     return _filled(_plain(raw.values, _FLOAT32 if narrow else _FLOAT64), raw.nulls, null)
@@ -414,7 +574,7 @@ def _integer_column(values: Any, name: str) -> npt.NDArray[np.int64]:
     raw = _read(values, name)
     _check_vector(raw.values, name)
     array = raw.values
-    if array.dtype.kind not in "iu" and (array.size or array.dtype.kind != "f"):
+    if raw.unit is not None or (array.dtype.kind not in "iu" and (array.size or array.dtype.kind != "f")):
         raise ColumnTypeError(f"{name} is {raw.type_name}; expected integers")
     if raw.nulls is not None:
         _fail_null(name, int(raw.nulls.argmax()))
@@ -508,26 +668,26 @@ def _divide_block(
 ) -> None:
     """Fill `seconds` with correctly rounded ticks * numerator / denominator.
 
-    Let v = ticks * numerator, within int64, d = denominator = 10^k, x = v / d. Three ways, each rounding x once:
+    Let v = ticks * numerator, within int64, d = denominator = 10^k, x = v / d. Each of four ways rounds x once:
 
     1. d = 1: the conversion of an int64 to float64 is correctly rounded.
     2. |v| <= 2^53: v is exact in float64, and so is d, since 10^18 = 2^18 * 5^18 and 5^18 < 2^53. One IEEE division
        of two exact operands is correctly rounded.
-    3. |v| > 2^53 and k is 3, 6 or 9: write v = q*d + r with 0 <= r < d, and return fl(q + t) with t = fl(r / d).
-       q is exact, for |q| <= 2^63 / 1000 < 2^53 + 2^51 when k = 3 -- so for k = 3 only |q| <= 2^53 goes this way.
-       Rounding q + t instead of x gives the same unless a midpoint of two neighbouring float64 lies between them or is
-       one of them. Let 2^e <= |x| < 2^(e+1); q and q + 1 are integers and |x| >= 2^e, so x and q + t are in the same
-       closed binade, whose midpoints are the multiples m / 2^p with p = 53 - e.
-       If x is one of them, then r / d is a multiple of 2^-p below 1. p is at most 30 (below), so r / d is a float64,
+    3. |v| > 2^53, k is 3, 6 or 9, and |x| <= 2^53: with v = q*d + r, 0 <= r < d, it is fl(q + t) where t = fl(r / d),
+       and q is exact. If r = 0 then q + t = x. Otherwise q + t may differ from x, and their roundings agree if no
+       midpoint of two neighbouring float64 lies between them or is one of them.
+       Let 2^e <= |x| < 2^(e+1). |x| > 2^53 / 10^9 > 1, so 2^e is an integer, and so are q and q + 1, with x strictly
+       between them: x and q + t lie in one closed binade, whose floats and midpoints are the multiples of 2^-p with
+       p = 53 - e.
+       If x is such a multiple, then so is r / d, which is below 1. As p <= 30 (shown last), it is exact in float64:
        t = r / d and q + t = x.
-       If not, then x is at least g / (d * 2^p) away from every midpoint, where g is a divisor of both v * 2^p and
-       d: |x - m / 2^p| = |v * 2^p - m * d| / (d * 2^p), and the numerator is a nonzero multiple of g = 2^min(p, k).
-       And |t - r / d| <= 2^-54, half a unit in the last place of a number below 1. So no midpoint lies between when
-       d * 2^p / g < 2^54. As |x| > 2^53 / d and |x| < 2^(e+1), 2^p = 2^(53-e) < 2 * d: k = 3 and 6 give at most
-       2 * d^2 <= 2e12 < 2^54. k = 9 gives 2^p < 2e9, so p <= 30, and p >= 53 - 33 = 20 > k since |x| < 2^34;
-       so g = 2^9 and d * 2^p / g <= 1e9 * 2^30 / 2^9 < 2^51.
-    4. Whatever is left (ps and finer beyond 2^53, and products beyond int64) is divided by Python, whose quotient of
-       two integers of any size is correctly rounded.
+       If not, then x is far from all of them: |x - m * 2^-p| = |v * 2^p - m * d| / (d * 2^p), and the numerator, which
+       is not 0, is a multiple of g = 2^min(p, k), since that divides 2^p and d = 2^k * 5^k. But |t - r / d| <= 2^-54,
+       half a unit in the last place of a number below 1. So no midpoint lies between if d * 2^p / g < 2^54.
+       As 2^53 / d < |x| < 2^(e+1), 2^p = 2^(53-e) < 2 * d. For k = 3 and k = 6, p <= 20 and d * 2^p < 2 * d^2 <= 2e12.
+       For k = 9, p <= 30, and p >= 20 since |x| < 2^34; so g = 2^9, and d * 2^p / g < 2^30 * 2^30 / 2^9 = 2^51.
+    4. Whatever is left (ps and finer beyond 2^53, products beyond int64, the outermost ms) Python divides, whose
+       quotient of two integers of any size is correctly rounded.
     """
     low, high = int(ticks.min()) * numerator, int(ticks.max()) * numerator
     if low >= _INT64_MIN and high <= _INT64_MAX:
