@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from memsel import MemoryEntry, MemorySelector, MemoryType, SelectionConfig
 from worlds import NOW
+
+from memsel import MemoryEntry, MemorySelector, MemoryType, SelectionConfig
 
 HOUR = 3600.0
 DAY = 86400.0

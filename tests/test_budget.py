@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from makers import TEN_TOKENS, entries, entry, ids, select
+
 from memsel import MemorySelector, MemoryType, SelectionConfig
 
 pytestmark = pytest.mark.usefixtures("clock")

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from makers import entries, entry, ids, select
-from memsel import MemorySelector, MemoryType
 from worlds import NOW
+
+from memsel import MemorySelector, MemoryType
 
 pytestmark = pytest.mark.usefixtures("clock")
 
@@ -34,7 +35,7 @@ class OwnIteration(list):  # type: ignore[type-arg]
         lambda: {"x": entry("a"), "y": entry("b")}.values(),
         lambda: dict.fromkeys(entries("ab")),
         lambda: np.array(entries("ab"), dtype=object),
-        lambda: np.array(entries("ab") + [None], dtype=object)[:2],
+        lambda: np.array([*entries("ab"), None], dtype=object)[:2],
         lambda: map(entry, "ab"),
         lambda: OwnIteration([None]),
     ],

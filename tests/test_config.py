@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from makers import entries, entry, ids, select, shown
+
 from memsel import MemorySelector, SelectionConfig
 
 pytestmark = pytest.mark.usefixtures("clock")

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 import zerda.memory
 from makers import entries, entry, ids, select
-from memsel import MemoryEntry, MemorySelector, MemoryType
 from worlds import NOW, LoudDict
+
+from memsel import MemoryEntry, MemorySelector, MemoryType
 
 pytestmark = pytest.mark.usefixtures("clock")
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import zerda.memory
 from makers import entries, entry, ids
-from memsel import MemoryEntry, MemorySelector, MemoryType, Outcome, ScoredMemory, SelectionConfig
 from worlds import NOW
+
+from memsel import MemoryEntry, MemorySelector, MemoryType, Outcome, ScoredMemory, SelectionConfig
 
 pytestmark = pytest.mark.usefixtures("clock")
 

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 from makers import entries, entry, ids, only_relevance, select, shown
-from memsel import MemorySelector
 from worlds import NOW
+
+from memsel import MemorySelector
 
 pytestmark = pytest.mark.usefixtures("clock")
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from makers import DAY, HOUR, entry, ids, select, shown
-from memsel import MemorySelector, SelectionConfig
 from worlds import NOW
+
+from memsel import MemorySelector, SelectionConfig
 
 pytestmark = pytest.mark.usefixtures("clock")
 

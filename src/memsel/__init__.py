@@ -4,7 +4,9 @@ __version__ = "0.1.0"
 
 try:
     from . import _core, _gather  # noqa: F401 - imported first, so that an unbuilt tree explains itself
-except ModuleNotFoundError as _not_built:
+except ImportError as _not_built:
+    if _not_built.name != __name__:  # a built module says what it lacks
+        raise
     raise ImportError(
         "memsel's compiled modules are not built for this interpreter; run `pip install .` in the source tree"
     ) from _not_built

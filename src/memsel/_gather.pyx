@@ -18,7 +18,9 @@ from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int64_t, uint64_t
 from libcpp.vector cimport vector
 
+import copyreg
 import numbers
+
 import numpy
 
 cdef extern from "Python.h":
@@ -64,6 +66,7 @@ cdef extern from "prefetch.hpp" namespace "memsel" nogil:
 cdef object NUMPY_FLOAT64 = numpy.float64
 cdef object NUMPY_INT64 = numpy.int64
 cdef object NDARRAY = numpy.ndarray
+cdef object NEW_OBJECT = copyreg.__newobj__  # the oldest pickle protocols know no other way to an extension type
 cdef object NO_ID = "unknown"
 cdef object ID_KEY = "id"
 
@@ -266,6 +269,9 @@ cdef class PackedEntry:
         """Importance after decay: ``importance * decay_factor``."""
         return self.importance * self.decay_factor  # by name: a subclass may have replaced either
 
+    def __reduce__(self):
+        return NEW_OBJECT, (type(self),), self.__getstate__()
+
     def __getstate__(self):
         return stored_state(self, STORED)
 
@@ -419,6 +425,9 @@ cdef class PackedScores:
     @composite_score.setter
     def composite_score(self, value):
         self._composite = value
+
+    def __reduce__(self):
+        return NEW_OBJECT, (type(self),), self.__getstate__()
 
     def __getstate__(self):
         return stored_state(self, STORED_SCORES)

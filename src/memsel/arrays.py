@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -65,8 +66,8 @@ def select_arrays(
         now: seconds since the epoch; the clock (``time.time``) when None.
         outcomes: also say of every row what became of it.
 
-    Columns are NumPy arrays or anything with ``__array__``, a buffer, DLPack or the Arrow C interface; contiguous native
-    ones are read without a copy. They must not be written to while the call runs.
+    Columns are NumPy arrays or anything with ``__array__``, a buffer, DLPack or the Arrow C interface; contiguous
+    native ones are read without a copy. They must not be written to while the call runs.
 
     Raises:
         ColumnError: a column has another length, shape or value than it may; ColumnTypeError for another type.
@@ -150,7 +151,10 @@ def select_batch(
     else:
         settings = [
             _settings(
-                configs[query % len(configs)] or SelectionConfig(), clocks[query % len(clocks)], held.has_tokens, held.rows
+                configs[query % len(configs)] or SelectionConfig(),
+                clocks[query % len(clocks)],
+                held.has_tokens,
+                held.rows,
             )
             for query in range(queries)
         ]
@@ -164,9 +168,10 @@ def select_batch(
         raise OverflowError(f"query {query}: {_overflow_message(held.timestamp_at(first + row), row)}")
     parts = None
     if codes is not None:
-        parts = [codes[a:b] for a, b in zip(starts[:-1], starts[1:], strict=True)] if starts is not None else list(
-            codes.reshape(queries, held.rows)
-        )
+        if starts is not None:
+            parts = [codes[first:end] for first, end in pairwise(starts)]
+        else:
+            parts = list(codes.reshape(queries, held.rows))
     return batch.selections(Selection, parts)
 
 
@@ -220,7 +225,8 @@ def _settings(config: Any, now: Any, has_tokens: bool, rows: int) -> _core.Plan:
 
 
 def _one_or_each(given: Any, queries: int, name: str, one: tuple[type, ...]) -> list[Any]:
-    if isinstance(given, one) or not (isinstance(given, Sequence) or hasattr(given, "__array__")) or np.ndim(given) == 0:
+    is_sequence = isinstance(given, Sequence) or hasattr(given, "__array__")
+    if isinstance(given, one) or not is_sequence or np.ndim(given) == 0:
         return [given]
     each = given.tolist() if hasattr(given, "tolist") else list(given)
     if len(each) != queries:

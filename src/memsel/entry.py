@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -133,6 +133,12 @@ class MemoryEntry(PackedEntry):
     last_access: float = field(default_factory=_clock)
     decay_factor: float = 1.0
     original_importance: float | None = None
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        for name in cls.__annotations__:
+            if name in MemoryEntry.__dataclass_fields__ and name not in cls.__dict__:
+                setattr(cls, name, _Redeclared(name))
 
     def __post_init__(self) -> None:
         if self.original_importance is None:
@@ -288,6 +294,27 @@ class MemoryEntry(PackedEntry):
         if not isinstance(other, MemoryEntry):
             return NotImplemented
         return self.effective_importance < other.effective_importance
+
+
+class _Redeclared:
+    """A field that a subclass annotates anew: to its class what a dataclass shows there, the default or nothing.
+
+    A dataclass on top takes what the class shows for the field's default, and the packed attribute shows itself.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._field = MemoryEntry.__dataclass_fields__[name]
+        self._packed = getattr(PackedEntry, name)
+
+    def __get__(self, entry: MemoryEntry | None, cls: type) -> Any:
+        if entry is not None:
+            return self._packed.__get__(entry, cls)
+        if self._field.default is MISSING:
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {self._field.name!r}")
+        return self._field.default
+
+    def __set__(self, entry: MemoryEntry, value: Any) -> None:
+        self._packed.__set__(entry, value)
 
 
 def _copied(value: Any) -> Any:
