@@ -41,7 +41,7 @@ cdef int prepare() except -1:
     cdef uint64_t packed
     for code in range(256):
         lower[code] = ord(chr(code).lower())
-        in_run[code] = code < 128 and (chr(code).isalnum() or chr(code) in "_-./+=:~$%")
+        in_run[code] = code < 128 and (chr(code).isalnum() or chr(code) in "_-./+=:~$%|")
     for code in range(256):
         needle_start[code] = filled
         for kind, needles in NEEDLES.items():

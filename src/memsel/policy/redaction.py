@@ -280,7 +280,8 @@ def _is_user_and_password(value: str) -> bool:
 # ---- passwords inside URLs and commands ------------------------------------------------------------------------------
 
 _AFTER_SCHEME = re.compile(r"://[^\s\"'`<>]++")
-_PORT = re.compile(r"\d{1,5}(?=[/?#,;)]|\Z)")
+_PORT = re.compile(r"\d{1,5}(?=[/,;)]|\Z)")
+_WEB_PORT = re.compile(r"\d{1,5}(?=[/?#,;)]|\Z)")
 _WEB = ("http", "https", "ws", "wss", "ftp", "ftps")
 _SCHEME_NAME = re.compile(r"[a-z0-9+.-]*\Z", re.IGNORECASE)
 _USER_END = re.compile(r"[:/?#@]")
@@ -325,9 +326,10 @@ def _password_end(piece: str, start: int, scheme: str) -> int:
     """Where the @ stands that ends the password, or -1 when what follows the colon is a port."""
     stop = _AUTHORITY_END.search(piece, start)
     end = piece.rfind("@", start, stop.start() if stop else len(piece))
-    if end >= 0 and scheme in _WEB:
+    web = scheme in _WEB
+    if end >= 0 and web:
         return end
-    if end < 0 and _PORT.match(piece, start):
+    if end < 0 and (_WEB_PORT if web else _PORT).match(piece, start):
         return -1
     # Outside the web, people leave / ? and # in a password as they are.
     query = _QUERY.search(piece, max(start, piece.find("@", start)))
@@ -376,7 +378,8 @@ _NAME_ROWS: Final = (
         r"",
     ),
     ("key", "key", r"[?&]", r"(?==)"),
-    ("key", "other", r"_", r""),
+    ("key", "other", r"[_-]", r""),
+    ("key", "bare", r"", r"(?=\\{0,2}[\"'`]?\s?[:=])"),
     ("token", "token", r"", r""),
     ("jeton", "token", r"", r""),
     ("auth", "key", r"(?<![a-z])_", r"(?=[ ]?=)"),
@@ -386,7 +389,8 @@ _NAME_ROWS: Final = (
     *((word, "key", r"", r"[ _-]?(?:d['’ ]?[ ]?)?(?:api|secr[eè]te|priv[ée]e)") for word in ("clé", "cle")),
 )
 _NAME_END: Final = (
-    r"(?:s(?=\s?[:=]\s?[^\s\d]))?+(?:[_-]?(?:confirm(?:ation)?|again|repeat|value|plain))?+(?:_?\d{1,2})?+(?![\w-])"
+    r"(?:s(?=\\{0,2}[\"'`]?\s?[:=]\s?[^\s\d]))?+(?:[_-]?(?:confirm(?:ation)?|again|repeat|value|plain))?+"
+    r"(?:_?\d{1,2})?+(?![\w-])"
 )
 _NAMES: Final = {
     word: tuple(
@@ -401,13 +405,13 @@ _WORD = re.compile("|".join(sorted(_NAMES, key=len, reverse=True)))
 _INSIDE_MARKER = re.compile(r"\[redacted_(?:api_|private_)?\Z")
 _HARMLESS_KEYS = re.compile(
     r"(?:public|primary|foreign|cache|sort|partition|hash|range|idempotency|object|row|record|item|map|dict|lookup|group|dedup"
-    r"|dedupe|unique|candidate|natural|surrogate|composite|index|merge|join|order|state|store|route|i18n|translation)_\Z"
+    r"|dedupe|unique|candidate|natural|surrogate|composite|index|merge|join|order|state|store|route|i18n|translation|ssh)[_-]?\Z"
 )
 
 _ASSIGNED = re.compile(
     # what closes the name, what joins it to its value, the space before that
     r"""\\{0,8}["'`]?\]?[*_]{0,2}
-        (?P<join> \s{0,40}+ (?: ===? | != | := | => | [:=] | ： | %3d ) [*_]{0,2}
+        (?P<join> \s{0,40}+ (?: ===? | != | := | => | [:=] | ： | %3d ) [*_]{0,2} (?: [ ]?[|>][+-]?(?=[ ]*+\n) )?+
                 | (?P<tag>>)
                 | ,?\s{1,40}+ ["']?value["']?\s?[:=] )
         (?P<space>\s*+)""",
@@ -438,6 +442,7 @@ _BARE = re.compile(
 )
 _CLOSED_BY: Final = {"“": "”", "”": "”", "„": "“”", "«": "»", "‘": "’", "’": "’"}
 _BRACED = re.compile(r"\{(?P<inside>[^{}\n\"':]{1,128})\}")
+_LIST = re.compile(r"\[\s{0,8}(?P<inside>[\"'][^\[\]\n]{1,2000}|\[REDACTED_[A-Z_]{1,16}\])\s{0,8}\]")
 _FLAG = re.compile(r"(?<!\S)--[\w-]{0,30}\Z")
 _LEAD_IN = re.compile(r"\b(?:with|using|and|use|avec|et)\s(?:(?:the|an?|le|un)\s)?\Z")
 # How much the place of a value says: written as name=value, after --name, in a sentence about the name, or next to it.
@@ -446,7 +451,7 @@ _FLAGGED: Final = 2
 _LIKELY: Final = 1
 _POSSIBLE: Final = 0
 _UNIT = re.compile(
-    r"\s(?:b[iy]t|char|caract|chiffre|day|digit|jour|letter|lettre|minute|mois|month|second|time|token|use|word|year)"
+    r" (?:b[iy]t|char|caract|chiffre|day|digit|jour|letter|lettre|minute|mois|month|second|time|token|use|word|year)"
 )
 _CALL = re.compile(r"(?:[A-Za-z_.]+|[A-Za-z_]\w*[_.][\w.]*)[(\[]")
 _ATTRIBUTE = re.compile(
@@ -455,6 +460,8 @@ _ATTRIBUTE = re.compile(
 )
 _VARIABLE = re.compile(r"(?:[a-z]+_)*(?:pass|passphrase|passwd|password|pwd|secret)(?:_[a-z]+)*")
 _USER_AND_PASSWORD = re.compile(r"[\w.@+-]+:(?!//)\S")
+_KEY_ALPHABET = re.compile(r"[\w+/=.~!@#$%^&*-]+")
+_PAIR = re.compile(r"[:=]")
 _LOOKED_AT: Final = 200  # what decides about a value is in its first characters; a key in use is shorter
 
 
@@ -500,7 +507,7 @@ def _named_value(text: str, lowered: str, name: _Name) -> tuple[int, int, str] |
     kind = name.kind
     marker = PASSWORD if kind in ("password", "login") else API_KEY
     before = lowered[max(0, name.start - 40) : name.start]
-    if kind == "other" and _HARMLESS_KEYS.search(before):
+    if kind in ("other", "bare") and _HARMLESS_KEYS.search(before):
         return None
     assigned = _ASSIGNED.match(lowered, name.end)
     if assigned is not None and (assigned["tag"] is None or "<" in before):
@@ -524,6 +531,9 @@ def _named_value(text: str, lowered: str, name: _Name) -> tuple[int, int, str] |
             return None  # not an opening quote: it closes what holds the name
         return start, _quoted_end(text, start, opening["quote"], len(text)), marker
 
+    listed = _LIST.match(text, position) if assigned is not None and kind == "password" else None
+    if listed is not None:
+        return None if listed["inside"].startswith(_MARKER_START) else (*listed.span("inside"), marker)
     braced = _BRACED.match(text, position) if assigned is not None and kind == "password" else None
     if braced is not None:
         if _is_placeholder(braced[0]) and not _HAS_DIGIT.search(braced[0]):
@@ -540,6 +550,12 @@ def _named_value(text: str, lowered: str, name: _Name) -> tuple[int, int, str] |
         return None
     value = _trimmed(bare[0])
     end = position + len(value)
+    if (
+        assigned is not None
+        and "\n" in assigned["space"]
+        and ("=" in assigned["join"] or _PAIR.search(text, position, end + 1))
+    ):
+        return None  # nothing follows the name; the next line is another matter
     if assigned is not None and assigned["tag"] and not "</".startswith(text[end : end + 2]):
         return None
     equals = assigned is not None and "=" in assigned["join"]
@@ -579,16 +595,25 @@ def _is_quoted_secret(inside: str, kind: str, certainty: int) -> bool:
         return value.lower() not in _NOT_A_PASSWORD if certainty >= _LIKELY else _looks_random(value)
     if kind == "login":
         return _USER_AND_PASSWORD.match(value) is not None or (" " not in value and _looks_random(value))
+    if kind in ("other", "bare"):
+        return _is_long_secret(value, kind)
     if " " in value:
         return any(len(word) >= 8 and _looks_random(word) for word in value.split())
     return _looks_like_token(value) or (kind == "key" and len(value) >= 6 and not value.isupper() and "/" not in value)
 
 
+def _is_long_secret(value: str, kind: str) -> bool:
+    """Whether a value under a name that ends in key is long and mixed enough; for a bare key, a hash is not."""
+    if len(value) < 20 or not _KEY_ALPHABET.fullmatch(value) or not _mixes_letters_and_digits(value):
+        return False
+    return kind == "other" or (value.lower() != value and value.upper() != value)
+
+
 def _is_bare_secret(value: str, following: str, kind: str, name: str, certainty: int, equals: bool) -> bool:
     if not value or _is_placeholder(value) or _CALL.match(value + following[:1]) or _ATTRIBUTE.fullmatch(value):
         return False
-    if kind == "other":
-        return certainty == _CERTAIN and len(value) >= 20 and _mixes_letters_and_digits(value)
+    if kind in ("other", "bare"):
+        return certainty == _CERTAIN and _is_long_secret(value, kind)
     if certainty < _FLAGGED:
         if _UNIT.match(following):
             return False
@@ -635,7 +660,7 @@ _CERTAIN_SHAPES: Final = (
     r"v1\.0-[0-9a-f]{24}-[0-9a-f]{20,}+",
     r"HRKU-[\w-]{24,}+",
     r"(?:fo1_|fm[12][ar]?_)[\w+/=,-]{40,}+",
-    r"(?:sbp_|sb_secret_|sb_publishable_|napi_|nfp_|rnd_)[A-Za-z0-9_-]{20,}+",
+    r"sb_(?:secret|publishable)_[\w-]{20,}+",
     r"pscale_(?:tkn|pw|oauth)_[\w=.-]{16,}+",
     r"tskey-[a-z]{2,12}-[\w-]{12,}+",
     r"sha256~[\w-]{40,}+",
@@ -661,15 +686,12 @@ _CERTAIN_SHAPES: Final = (
     r"bkua_[0-9a-f]{32,}+",
     # chat and mail
     r"xox[a-z](?:\.xox[a-z])?-[\w-]{8,}+",
-    r"(?:xapp|xwfp)-[\w-]{10,}+",
     r"(?<=hooks\.slack\.com/)(?:services|workflows|triggers)/[\w/+-]{12,}+",
     r"(?<=/api/webhooks/)[0-9]{15,22}/[\w-]{12,}+",
     r"(?<=webhook\.office\.com/)webhookb2/[\w@/-]{30,}+",
     r"(?<=hooks\.zapier\.com/)hooks/catch/[\w/]{8,}+",
-    r"[MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{20,}+",
     r"mfa\.[\w-]{60,}+",
     r"[0-9]{8,10}:A[\w-]{34,}+",
-    r"SG\.[\w-]{16,}+(?:\.[\w-]*+)?+",
     r"(?:SK|AC)[0-9a-f]{32}(?![0-9a-f])",
     r"(?:pub)?key-[0-9a-f]{32}",
     r"[0-9a-f]{32}-(?:us[0-9]{1,2}|[0-9a-f]{8}-[0-9a-f]{8})(?![0-9a-f-])",
@@ -690,7 +712,6 @@ _CERTAIN_SHAPES: Final = (
     r"sk-(?:proj|ant|svcacct|service|admin|None|or|lf|helicone)-[\w-]{12,}+",
     r"pk-lf-[\w-]{12,}+",
     r"gsk_[A-Za-z0-9]{20,}+",
-    r"(?:pplx|xai|nvapi|csk)-[\w-]{20,}+",
     r"pcsk_[\w-]{24,}+",
     r"hf_[A-Za-z0-9]{30,}+",
     r"api_org_[A-Za-z0-9]{24,}+",
@@ -721,13 +742,21 @@ _CERTAIN_SHAPES: Final = (
     r"pk_[0-9]{6,10}_[A-Z0-9]{24,}+",
     r"pat-[a-z]{2}[0-9]-[0-9a-f-]{24,}+",
     r"CFPAT-[\w-]{24,}+",
-    r"tfp_\w{30,}+",
+    r"(?:rdme|slk)_[a-z0-9]{60,}+",
+    r"fio-u-[\w-]{40,}+",
+    r"(?:pat|sat)\.[\w-]{22}\.[0-9a-f]{24}\.\w{16,}+",
+    r"(?:sc|ext|scauth|authress)_\w{5,30}\.\w{4,6}\.acc[_-][\w-]{10,32}\.[\w+/=-]{16,}+",
+    r"s-s4t2(?:ud|af)-[0-9a-f]{40,}+",
+    r"p8e-[0-9a-f]{32}",
+    r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk",
     r"ATTA[0-9a-f]{40,}+",
     r"dbt[cu]_[\w=-]{24,}+",
     r"(?:sl\.|IGQ)[\w.-]{60,}+",
     r"EAA[A-Za-z0-9_-]{56,}+",
     r"A{20,}[\w%]{30,}+",
+    r"[0-9]{15,16}(?:\||%7C)[\w-]{24,40}",
     # private keys of one line
+    r"LS0tLS1CRUdJTi(?!BDRVJU|BQVUJM)[\w+/=]{12,}+",  # base64 of -----BEGIN, but of no certificate and no public key
     r"AGE-SECRET-KEY-1[A-Z0-9]{16,}+",
     r"nsec1[a-z0-9]{40,}+",
     r"[xyz]prv[A-Za-z0-9]{90,}+",
@@ -738,6 +767,15 @@ _CERTAIN_SHAPES: Final = (
 _MIXED_SHAPES: Final = (
     r"gh[oprsu]_[A-Za-z0-9]{8,}+",
     r"gl(?:pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat)-[\w-]{8,}+",
+    r"(?:sbp|napi|nfp|rnd|lip)_[A-Za-z0-9]{20,}+(?!_)",
+    r"(?:xapp|xwfp)-[\w-]{10,}+",
+    r"[MNO][A-Za-z0-9]{22,27}\.[\w-]{6}\.[\w-]{20,}+",
+    r"SG\.[\w-]{16,}+(?:\.[\w-]*+)?+",
+    r"(?:pplx|xai|nvapi|csk|ico)-[\w-]{16,}+",
+    r"tk-us-[\w-]{40,}+",
+    r"sm_(?:aat|pat|sat)_[A-Za-z0-9]{16,}+",
+    r"tfp_\w{30,}+",
+    r"AKC[A-Za-z0-9]{16,}+",
     r"(?:npm|hf|r8|fw|gsk)_[A-Za-z0-9]{10,}+",
     r"(?:AIza|hvs\.|dop_v1_|shpat_|jev_)[\w-]{8,}+",
     r"(?:live|test)_[A-Za-z0-9]{28,}+",
@@ -754,12 +792,12 @@ _KEY = re.compile(
     # not in the middle of a word, unless an escape sequence is what touches it
     r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))(?:"
     r"(?P<aws>(?:AKIA|ASIA|ABIA|ACCA|AGPA|AIDA|AIPA|ANPA|ANVA|APKA|AROA|ASCA)[A-Z0-9]{12,}+)"
-    rf"|(?P<certain>{'|'.join(_CERTAIN_SHAPES)})|(?P<mixed>{'|'.join(_MIXED_SHAPES)})|(?P<sk>sk-[\w-]{{16,}}+))",
+    rf"|(?P<certain>{'|'.join(_CERTAIN_SHAPES)})|(?P<mixed>{'|'.join(_MIXED_SHAPES)})|(?P<sk>sk-(?!learn)[\w-]{{16,}}+))",
     re.ASCII,
 )
 
 
-_RUN = re.compile(r"[A-Za-z0-9_.+/=:~$%-]{12,}+")
+_RUN = re.compile(r"[A-Za-z0-9_.+/=:~$%|-]{12,}+")
 
 
 def _without_keys(text: str) -> str:
