@@ -180,15 +180,21 @@ _KEY = re.compile(
 _RUN = re.compile(r"[A-Za-z0-9_.+/=:~$%|-]{12,}+")
 
 
+# A further part of the same key, should another prefix have stood where it begins.
+_MORE = re.compile(r"[.|$][\w-]{12,}+", re.ASCII)
+
+
 def without_keys(text: str, marker: str) -> str:
     """Return the text with the marker in place of every key; runs too short for a key are not looked at."""
     pieces: list[str] = []
     done = 0
     for run in _RUN.finditer(text):
         for key in _KEY.finditer(text, run.start(), run.end()):
-            if _is_key(key):
+            if key.start() >= done and _is_key(key):
                 pieces += text[done : key.start()], marker
                 done = key.end()
+                while (more := _MORE.match(text, done)) and mixes_letters_and_digits(more[0]):
+                    done = more.end()
     if not pieces:
         return text
     pieces.append(text[done:])
