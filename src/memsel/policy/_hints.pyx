@@ -46,7 +46,7 @@ cdef int prepare() except -1:
         needle_start[code] = filled
         for kind, needles in NEEDLES.items():
             for needle in needles:
-                if ord(needle[-1]) == code:
+                if needle.endswith(chr(code)):
                     if filled == NEEDLE_LIMIT or len(needle) > 8:
                         raise ValueError(f"needle {needle!r} does not fit")
                     packed = 0

@@ -9,7 +9,7 @@ A shape is known by what its issuer documents: a prefix, an alphabet, a length. 
 value that can be a secret, so that ``the password is wrong`` and ``token: str`` stay as they are.
 
 Every expression here reads a stretch of text at most a bounded number of times, whatever the input: repeats are
-possessive or have a limit, look-aheads have one too, and a value that is turned down was read for 200 characters at most.
+possessive or have a limit, look-aheads have one too, and of a value that is turned down 200 characters were read.
 """
 
 from __future__ import annotations
