@@ -17,7 +17,8 @@ LONG_RUN = 32
 cdef dict NEEDLES = {
     NAME: (
         "pass", "pwd", "pswd", "mdp", "pw", "secret", "token", "jeton", "key", "credent", "creds",
-        "cl\xe9", "cle api", "cle-api", "cle_api", "cleapi", "cle d'a", "cle dapi", "cle d a", "cle d' a", "cle secr", "cle priv",
+        "cl\xe9", "cle api", "cle-api", "cle_api", "cleapi", "cle d'a", "cle dapi", "cle d a", "cle d' a",
+        "cle secr", "cle priv",
         "_auth", "\"auth", "'auth", "sig=", "gnature=",
     ),
     CREDENTIAL: ("uthoriza", "bearer", "basic"),
@@ -64,7 +65,7 @@ prepare()
 
 
 def hints(str text not None) -> int:
-    """Return the kinds of secret that the text may hold, or-ed together; a kind that is not among them it does not hold."""
+    """Return the kinds of secret that the text may hold, or-ed together; it holds none of any other kind."""
     cdef Py_UCS4 character
     cdef unsigned char low
     cdef uint64_t recent = 0
