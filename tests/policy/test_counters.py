@@ -81,7 +81,9 @@ def test_an_integral_count_of_one_or_more_is_taken(count):
 
 @pytest.mark.parametrize("count", [True, np.True_, 2.0, np.float64(2), 0, -1, None, "3", [3]])
 def test_any_other_count_is_refused_by_memory(count):
-    with pytest.raises(InputError, match=r"^memory 'm000': token_counter gave .*; expected an integer of 1 or more"):
+    with pytest.raises(
+        InputError, match=r"^memory 'm000': token_counter: .* gave .*; expected an integer of 1 or more"
+    ):
         select(1, lambda text: count)
 
 
@@ -105,7 +107,7 @@ def test_a_counter_that_raises_surfaces_the_memory(error, batched):
     counter = Failing()
     if batched:
         counter.count_batch = lambda texts: [counter.count(text) for text in texts]
-    with pytest.raises(InputError, match=rf"^memory 'm002': token_counter raised {type(error).__name__}") as caught:
+    with pytest.raises(InputError, match=rf"^memory 'm002': token_counter: {type(error).__name__}: ") as caught:
         select(5, counter)
     assert caught.value.__cause__ is error
 
@@ -124,11 +126,20 @@ def test_a_batch_of_the_wrong_length_is_refused():
         def count_batch(self, texts):
             return [1]
 
-    with pytest.raises(InputError, match=r"^token_counter gave 1 counts for 5 texts"):
+    with pytest.raises(InputError, match=r"^token_counter: .* gave 1 counts for 5 texts"):
         select(5, Short())
 
 
 @pytest.mark.parametrize("counter", [5, "o200k", b"o200k", [1], object()])
 def test_a_thing_that_cannot_count_is_refused(counter):
-    with pytest.raises(InputError, match=r"^token_counter is of type .*; expected a callable from text to a count"):
+    with pytest.raises(InputError, match=r"^token_counter: .* is of type .*; expected a callable from text to a count"):
         select(1, counter)
+
+
+def test_the_counters_that_come_with_memsel_are_taken():
+    from memsel.tokens import ScriptTokenEstimator
+
+    memory = {"id": "a", "text": "请用中文回答"}
+    estimator = ScriptTokenEstimator()
+    answer = memory_select("", [memory], token_counter=estimator, now=NOW)
+    assert answer.total_tokens == estimator.count(memory["text"]) > 2

@@ -2,6 +2,7 @@
 """The compiled decisions against the plain-Python oracle, on random selections in every script."""
 
 import random
+import types
 
 import pytest
 from hypothesis import given
@@ -51,6 +52,14 @@ def test_a_large_selection_with_every_memory_kept_agrees_with_the_oracle():
     settings = MemorySelectSettings(max_results=10**6, max_tokens=10**9, redact=False, min_relevance=0)
     expected = oracle.select("server", memories, settings=settings, now=cases.NOW)
     assert plain(memory_select("server", memories, settings=settings, now=cases.NOW)) == expected
+
+
+def test_more_memories_than_a_cache_holds_agree_with_the_oracle():
+    rng = random.Random(11)
+    memories = cases.memories(rng, 3000)
+    expected = oracle.select("server 7 café", memories, now=cases.NOW, settings=MemorySelectSettings(redact=False))
+    given = [types.MappingProxyType(memory) if i % 100 == 0 else memory for i, memory in enumerate(memories)]
+    assert plain(memory_select("server 7 café", given, settings={"redact": False}, now=cases.NOW)) == expected
 
 
 alphabet = (

@@ -1,8 +1,11 @@
 # ruff: noqa: RUF001 - look-alike characters are among the inputs
 """Settings: members, mappings and TOML tables; what they may hold and how a wrong one is named."""
 
+import copy
+import dataclasses
 import decimal
 import fractions
+import pickle
 
 import numpy as np
 import pytest
@@ -124,6 +127,18 @@ def test_an_unknown_setting_is_refused_by_name():
         memory_select("q", [], settings=[("max_results", 3)])
     with pytest.raises(InputError, match="unknown member 'conflict_groups'"):
         MemorySelectSettings.from_mapping({"conflict_groups": ()})
+    with pytest.raises(InputError, match="unknown member 5; expected"):
+        MemorySelectSettings.from_mapping({5: 1})
+    for error in (InputError, TypeError):
+        with pytest.raises(error, match="unknown member 'colour'; expected one of max_results, "):
+            MemorySelectSettings(colour="red")
+
+
+def test_an_error_shows_no_secret_of_a_setting():
+    secret = "AKIA" + "IOSFODNN7EXAMPLE"
+    with pytest.raises(InputError, match=r"^max_results is .*REDACTED") as caught:
+        MemorySelectSettings(max_results=secret)
+    assert secret not in str(caught.value)
 
 
 def test_settings_are_immutable_and_equal_by_their_members():
@@ -132,6 +147,10 @@ def test_settings_are_immutable_and_equal_by_their_members():
     assert hash(settings) == hash(MemorySelectSettings(dedupe=0.5, conflicts=settings.conflicts))
     with pytest.raises(AttributeError):
         settings.dedupe = 1
+    assert copy.deepcopy(settings) == pickle.loads(pickle.dumps(settings)) == settings
+    assert dataclasses.replace(settings, guard=False) == MemorySelectSettings(
+        dedupe=0.5, conflicts=settings.conflicts, guard=False
+    )
 
 
 def test_a_table_of_a_toml_file_gives_settings(tmp_path):

@@ -16,7 +16,7 @@ import msgspec
 
 from memsel.errors import InputError
 from memsel.policy._rank import instant_from_text
-from memsel.policy.redaction import redact
+from memsel.policy.faults import shown
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -63,7 +63,7 @@ def decode_memories(data: bytes | str) -> list[Any]:
         except (ValueError, RecursionError) as error:
             raise InputError(f"the memories are no JSON: {error}") from None
     if not isinstance(memories, list):
-        raise InputError(f"the memories are {_shown(memories)}; expected a JSON array")
+        raise InputError(f"the memories are {shown(memories)}; expected a JSON array")
     for position, memory in enumerate(memories):
         read_memory(position, memory, 0)
     return memories
@@ -86,16 +86,16 @@ def read_instant(where: str, value: object) -> int:
     if isinstance(value, str):
         instant = instant_from_text(str(value))
         if instant is False:
-            raise InputError(f"{where} is {_shown(value)}, without a time zone; expected one, such as Z or +02:00")
+            raise InputError(f"{where} is {shown(value)}, without a time zone; expected one, such as Z or +02:00")
         if instant is None:
-            raise InputError(f"{where} is {_shown(value)}; expected ISO-8601, such as 2026-01-15T12:00:00Z")
+            raise InputError(f"{where} is {shown(value)}; expected ISO-8601, such as 2026-01-15T12:00:00Z")
         return int(instant)
     if isinstance(value, numbers.Number) and not isinstance(value, bool):
         raise InputError(
-            f"{where} is {_shown(value)}, a number, which may be seconds or milliseconds;"
+            f"{where} is {shown(value)}, a number, which may be seconds or milliseconds;"
             " expected an ISO-8601 text or a datetime"
         )
-    raise InputError(f"{where} is {_shown(value)}; expected an ISO-8601 text or a datetime")
+    raise InputError(f"{where} is {shown(value)}; expected an ISO-8601 text or a datetime")
 
 
 def read_memory(position: int, memory: Any, now: int) -> Checked:
@@ -109,7 +109,7 @@ def read_memory(position: int, memory: Any, now: int) -> Checked:
         return _read_mapping(where, memory.get, now, "importance" in memory)
     if hasattr(memory, "content") and hasattr(memory, "timestamp"):
         return _read_entry(where, lambda name: getattr(memory, name, None), lambda name: None)
-    raise InputError(f"{where} is {_shown(memory)}; expected a mapping with id and text, or a MemoryEntry")
+    raise InputError(f"{where} is {shown(memory)}; expected a mapping with id and text, or a MemoryEntry")
 
 
 def _read_mapping(where: str, get: Any, now: int, has_importance: bool) -> Checked:
@@ -238,7 +238,7 @@ def read_scope(where: str, value: object) -> str:
     """A scope that was given; an empty one or another thing than text must not fall back to the one all share."""
     if isinstance(value, str) and value:
         return str(value)
-    raise InputError(f"{where} is {_shown(value)}; expected a text that is not empty")
+    raise InputError(f"{where} is {shown(value)}; expected a text that is not empty")
 
 
 def _read_expiry(where: str, value: object) -> int | None:
@@ -250,18 +250,5 @@ def _read_similarity(where: str, value: object) -> float | None:
 
 
 def _refusal(where: str, field: str, value: object, wanted: str, verb: str = "is") -> InputError:
-    shown = "missing" if value is None and field in ("id", "text") else _shown(value)
-    return InputError(f"{where}: {field} {verb} {shown}; expected {wanted}")
-
-
-def _shown(value: object) -> str:
-    """A value as an error may show it: short, and with no secret in it."""
-    if isinstance(value, str):
-        if len(value) > 200:
-            return f"a text of {len(value)} characters"
-        return repr(redact(value))
-    if value is None or isinstance(value, bool | float):
-        return repr(value)
-    if isinstance(value, int) and abs(value) < 10**20:
-        return repr(value)
-    return f"of type {type(value).__name__}"
+    got = "missing" if value is None and field in ("id", "text") else shown(value)
+    return InputError(f"{where}: {field} {verb} {got}; expected {wanted}")

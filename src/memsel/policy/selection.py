@@ -2,9 +2,8 @@
 
 import functools
 import json
-import operator
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,6 +13,7 @@ from memsel.policy._rank import Ranking
 from memsel.policy.memories import Memory, read_instant, read_memory, read_scope
 from memsel.policy.redaction import redact
 from memsel.policy.settings import MemorySelectSettings
+from memsel.tokens import TokenCounter, count_all, counting_function
 
 _DEFAULT_SETTINGS = MemorySelectSettings()
 
@@ -104,7 +104,7 @@ def memory_select(
     settings: MemorySelectSettings | Mapping[str, Any] | None = None,
     scope: str | None = None,
     now: Any = None,
-    token_counter: Any = None,
+    token_counter: TokenCounter | None = None,
 ) -> MemorySelection:
     """Keep the memories that answer the query within the limits, and give one reason for each kept or dropped.
 
@@ -160,49 +160,36 @@ def _micros(seconds: float) -> int:
 
 
 class _Counter:
-    """A caller's token counter, of any of the shapes allowed, with every count checked and every fault named."""
+    """A caller's token counter, of any of the shapes allowed; a fault of it names the memory."""
 
-    def __init__(self, counter: Any) -> None:
-        self._batch = getattr(counter, "count_batch", None)
-        self._count: Callable[[str], Any] | None = getattr(counter, "count", None)
-        if isinstance(counter, str | bytes | Sequence):
-            self._count = None  # their `count` counts something else
-        elif self._count is None and callable(counter):
-            self._count = counter
-        if not callable(self._batch):
-            self._batch = None
-        if self._batch is None and not callable(self._count):
-            raise InputError(
-                f"token_counter is of type {type(counter).__name__};"
-                " expected a callable from text to a count, or an object with count or count_batch"
-            )
+    def __init__(self, counter: TokenCounter) -> None:
+        self._counter = counter
+        try:
+            self._count = counting_function(counter)
+        except TypeError as error:
+            raise InputError(f"token_counter: {error}") from None
         # One text at a time, so that none is counted that no decision looks at; a batch is worth a few of those.
-        self.ahead = 32 if self._batch else 1
+        self.ahead = 32 if callable(getattr(counter, "count_batch", None)) else 1
 
     def __call__(self, ids: list[str], texts: list[str]) -> list[int]:
-        if self._batch is None:
+        if self.ahead == 1:
             return [self._one(id, text) for id, text in zip(ids, texts, strict=True)]
         try:
-            counts = list(self._batch(texts))
+            return count_all(self._counter, texts)
         except BaseException as error:
             if not _is_fault(error):
                 raise
-            if len(ids) > 1:
-                return [count for id, text in zip(ids, texts, strict=True) for count in self([id], [text])]
-            raise _fault(ids[0], error) from error
-        if len(counts) != len(texts):
-            raise InputError(f"token_counter gave {len(counts)} counts for {len(texts)} texts")
-        return [_checked(id, count) for id, count in zip(ids, counts, strict=True)]
+            for id, text in zip(ids, texts, strict=True):
+                self._one(id, text)
+            raise InputError(f"token_counter: {_told(error)}") from error  # it fails on no text alone
 
     def _one(self, id: str, text: str) -> int:
-        assert self._count is not None
         try:
-            count = self._count(text)
+            return self._count(text)
         except BaseException as error:
             if not _is_fault(error):
                 raise
-            raise _fault(id, error) from error
-        return _checked(id, count)
+            raise InputError(f"memory {id!r}: token_counter: {_told(error)}") from error
 
 
 def _is_fault(error: BaseException) -> bool:
@@ -210,19 +197,6 @@ def _is_fault(error: BaseException) -> bool:
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
-def _fault(id: str, error: BaseException) -> InputError:
-    return InputError(f"memory {id!r}: token_counter raised {type(error).__name__}")
-
-
-def _checked(id: str, count: Any) -> int:
-    try:
-        if isinstance(count, bool):
-            raise TypeError
-        tokens = operator.index(count)
-    except TypeError:
-        raise InputError(
-            f"memory {id!r}: token_counter gave {type(count).__name__}; expected an integer of 1 or more"
-        ) from None
-    if tokens < 1:
-        raise InputError(f"memory {id!r}: token_counter gave {tokens}; expected an integer of 1 or more")
-    return tokens
+def _told(error: BaseException) -> str:
+    """What an error says, without a secret of the text that it may quote."""
+    return f"{type(error).__name__}: {redact(str(error))[:200]}"

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from memsel.errors import InputError
 from memsel.policy._words import words
+from memsel.policy.faults import shown
 
 TABLE = "memory-select"
 
@@ -22,6 +23,14 @@ _BUILT_IN_CONFLICTS = ((("mysql",), ("postgresql", "postgres"), ("sqlite",)),)
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.ASCII | re.IGNORECASE)
 _LARGEST_COUNT = 2**62
+
+
+class _UnknownSettingError(InputError, TypeError):
+    """A member that settings do not have; a TypeError too, as an unknown argument is."""
+
+
+def _unknown(name: object) -> InputError:
+    return _UnknownSettingError(f"settings has an unknown member {shown(name)}; expected one of {', '.join(_MEMBERS)}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +58,13 @@ class MemorySelectSettings:
     conflicts: Any = ()
     conflict_groups: tuple[tuple[tuple[str, ...], ...], ...] = dataclasses.field(init=False, repr=False, compare=False)
 
+    def __new__(cls, *args: object, **members: object) -> Self:
+        # Before the generated initialiser, whose error for an unknown name would not be an InputError.
+        for name in members:
+            if name not in _MEMBERS:
+                raise _unknown(name)
+        return object.__new__(cls)
+
     def __post_init__(self) -> None:
         checked: dict[str, Any] = {
             "max_results": _count("max_results", self.max_results),
@@ -62,10 +78,10 @@ class MemorySelectSettings:
         for name in ("min_relevance", "dedupe"):
             share = checked[name] = _decimal(name, getattr(self, name), "a number from 0 to 1")
             if not 0 <= share <= 1:
-                raise InputError(f"{name} is {getattr(self, name)!r}; expected a number from 0 to 1")
+                raise InputError(f"{name} is {shown(getattr(self, name))}; expected a number from 0 to 1")
         checked["recency_days"] = _decimal("recency_days", self.recency_days, "a finite number above 0")
         if not checked["recency_days"] > 0:
-            raise InputError(f"recency_days is {self.recency_days!r}; expected a finite number above 0")
+            raise InputError(f"recency_days is {shown(self.recency_days)}; expected a finite number above 0")
         checked["conflict_groups"] = _BUILT_IN_CONFLICTS + checked["conflicts"]
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -74,10 +90,10 @@ class MemorySelectSettings:
     def from_mapping(cls, members: Mapping[str, Any]) -> Self:
         """The settings that a mapping names; the others keep their defaults. An unknown name is an InputError."""
         if not isinstance(members, Mapping):
-            raise InputError(f"settings is {_kind(members)}; expected a MemorySelectSettings or a mapping")
+            raise InputError(f"settings is {shown(members)}; expected a MemorySelectSettings or a mapping")
         for name in members:
-            if name not in _MEMBERS:
-                raise InputError(f"settings has an unknown member {name!r}; expected one of {', '.join(_MEMBERS)}")
+            if not isinstance(name, str):
+                raise _unknown(name)
         return cls(**members)
 
     @classmethod
@@ -105,28 +121,21 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
-def _kind(value: object) -> str:
-    """What a value is, without showing more of it than a number or a short text."""
-    if isinstance(value, str | int | float) and len(shown := repr(value)) <= 60:
-        return shown
-    return f"of type {type(value).__name__}"
-
-
 def _count(name: str, value: object) -> int:
     try:
         if isinstance(value, bool):
             raise TypeError
         count = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise InputError(f"{name} is {_kind(value)}; expected an integer of 1 or more") from None
+        raise InputError(f"{name} is {shown(value)}; expected an integer of 1 or more") from None
     if not 1 <= count <= _LARGEST_COUNT:
-        raise InputError(f"{name} is {_kind(value)}; expected an integer from 1 to 2**62")
+        raise InputError(f"{name} is {shown(value)}; expected an integer from 1 to 2**62")
     return count
 
 
 def _flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise InputError(f"{name} is {_kind(value)}; expected true or false")
+        raise InputError(f"{name} is {shown(value)}; expected true or false")
     return value
 
 
@@ -145,29 +154,29 @@ def _decimal(name: str, value: object, wanted: str) -> float:
         except (OverflowError, ValueError):  # an integer beyond a float; a signalling NaN
             number = math.nan
     else:
-        raise InputError(f"{name} is {_kind(value)}; expected {wanted}, as a number or as text")
+        raise InputError(f"{name} is {shown(value)}; expected {wanted}, as a number or as text")
     if not math.isfinite(number):
-        raise InputError(f"{name} is {_kind(value)}; expected {wanted}")
+        raise InputError(f"{name} is {shown(value)}; expected {wanted}")
     return number
 
 
 def _groups(value: object) -> tuple[tuple[tuple[str, ...], ...], ...]:
     if not isinstance(value, list | tuple):
-        raise InputError(f"conflicts is {_kind(value)}; expected a list of groups")
+        raise InputError(f"conflicts is {shown(value)}; expected a list of groups")
     return tuple(_group(f"conflicts[{i}]", group) for i, group in enumerate(value))
 
 
 def _group(where: str, value: object) -> tuple[tuple[str, ...], ...]:
     if not isinstance(value, list | tuple) or len(value) < 2:
-        raise InputError(f"{where} is {_kind(value)}; expected a list of two or more alternatives")
+        raise InputError(f"{where} is {shown(value)}; expected a list of two or more alternatives")
     return tuple(_alternative(f"{where}[{i}]", alternative) for i, alternative in enumerate(value))
 
 
 def _alternative(where: str, value: object) -> tuple[str, ...]:
     spellings = [value] if isinstance(value, str) else value
     if not isinstance(spellings, list | tuple) or not spellings:
-        raise InputError(f"{where} is {_kind(value)}; expected a word or a list of its spellings")
+        raise InputError(f"{where} is {shown(value)}; expected a word or a list of its spellings")
     for spelling in spellings:
         if not isinstance(spelling, str) or not words(spelling):
-            raise InputError(f"{where} holds {_kind(spelling)}; expected a text with a word that is no stop word")
+            raise InputError(f"{where} holds {shown(spelling)}; expected a text with a word that is no stop word")
     return tuple(map(str, spellings))
