@@ -1,8 +1,8 @@
 """Race memsel against everything a user could pick instead: ``python -m benchmarks.compare``.
 
-Every suite checks that all contestants give the same rows in the same order, then times them in turns. The result goes to
-benchmarks/results/compare.json, the scaling plot to docs/scaling.svg, and the tables to the terminal. ``--quick`` stops at
-10,000 rows and writes nothing; ``--only SUITE`` repeats one suite and leaves the rest of the result file as it was.
+Every suite checks that all contestants give the same rows in the same order, then times them in turns. The result goes
+to benchmarks/results/compare.json, the scaling plot to docs/scaling.svg, and the tables to the terminal. ``--quick``
+stops at 10,000 rows and writes nothing; ``--only SUITE`` repeats one suite and leaves the rest of the file as it was.
 """
 
 from __future__ import annotations
@@ -69,9 +69,7 @@ def worst_suite(largest: int) -> Iterator[Cell]:
         "top_k = n/10": (data, memsel.SelectionConfig(top_k=rows // 10, token_budget=10**12)),
     }
     for name, (columns, config) in cases.items():
-        calls = {
-            contestant: contestants.CONTESTANTS[contestant](columns, config) for contestant in ("memsel", "numpy argsort")
-        }
+        calls = {who: contestants.CONTESTANTS[who](columns, config) for who in ("memsel", "numpy argsort")}
         yield from race("worst", name, rows, calls, answer=contestants.rows_of, seconds=2.0)
 
 

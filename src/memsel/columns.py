@@ -9,16 +9,21 @@ Two steps: `_read` takes the values out of whatever holds them, without a copy w
 after columns then convert what it found. Lists have no such first step and are converted value by value.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from decimal import Decimal
 from numbers import Integral, Real
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from memsel import _arrow
 from memsel.errors import ColumnError, ColumnTypeError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Floats: TypeAlias = npt.NDArray[np.float64] | npt.NDArray[np.float32]
 
 __all__ = [
     "check_lengths",
@@ -31,8 +36,6 @@ __all__ = [
     "timestamp_column",
     "tokens_column",
 ]
-
-Floats: TypeAlias = npt.NDArray[np.float64] | npt.NDArray[np.float32]
 
 _FLOAT64 = np.dtype(np.float64)
 _FLOAT32 = np.dtype(np.float32)
@@ -294,7 +297,7 @@ _FLOAT_TYPES = {float, int, bool, type(None)}
 
 def _has_float(found: type) -> bool:
     """Whether values of the type are real numbers that multiply with a float, which Decimal is not."""
-    return issubclass(found, (Real, np.bool_)) and not issubclass(found, Decimal)
+    return issubclass(found, (Real, np.bool_))
 
 
 def _without_0d_arrays(values: Sequence[Any]) -> Sequence[Any]:
