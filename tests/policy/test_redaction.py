@@ -396,6 +396,9 @@ def test_ordinary_words_hashes_and_code_are_left_alone(text: str) -> None:
     assert redact(text) == text
 
 
+MIXED = _drawn(11, ALNUM, 24)
+
+
 @pytest.mark.parametrize(
     "text, redacted",
     [
@@ -420,8 +423,8 @@ def test_ordinary_words_hashes_and_code_are_left_alone(text: str) -> None:
         ("password: |\n  hunter2x\nuser: bob", f"password: |\n  {PASSWORD}\nuser: bob"),
         ("PASSWORD=\nUSER=bob12345", "PASSWORD=\nUSER=bob12345"),
         ("password:\n  username1: bob", "password:\n  username1: bob"),
-        ('signingkey = "8dyfuiRyq8vVc3RRr_edRk"', f'signingkey = "{API_KEY}"'),
-        ('key: "8dyfuiRyq8vVc3RRr_edRk-fK"', f'key: "{API_KEY}"'),
+        (f'signingkey = "{MIXED}"', f'signingkey = "{API_KEY}"'),
+        (f'key: "{MIXED}"', f'key: "{API_KEY}"'),
         (
             "also the admin password is hunter2-not-real-9, do not put it in code",
             f"also the admin password is {PASSWORD}, do not put it in code",
