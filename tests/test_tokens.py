@@ -147,10 +147,8 @@ def test_four_characters_a_token_is_further_off_where_words_are_not_english(
 
 def test_numbers_dates_and_identifiers_are_estimated_within_15_percent(o200k: quicktok.Tokenizer) -> None:
     rng = random.Random(20261130)
-    rows = [
-        f"2026-0{rng.randint(1, 9)}-{rng.randint(10, 28)} {rng.random():.4f},{rng.getrandbits(64):016x},{rng.getrandbits(20)}"
-        for _ in range(200)
-    ]
+    days = [f"2026-0{rng.randint(1, 9)}-{rng.randint(10, 28)}" for _ in range(200)]
+    rows = [f"{day} {rng.random():.4f},{rng.getrandbits(64):016x},{rng.getrandbits(20)}" for day in days]
     text = "\n".join(rows)
     assert abs(ScriptTokenEstimator().count(text) / o200k.count(text) - 1) <= 0.15
 
@@ -161,7 +159,7 @@ def test_an_estimate_is_one_or_more_for_any_text() -> None:
     assert estimator.count("\ud800") >= 1
 
 
-@settings(max_examples=500)
+@settings(max_examples=500, deadline=None, derandomize=True)
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_more_text_never_costs_less_and_lines_add_up(one: str, two: str) -> None:
     estimator = ScriptTokenEstimator()

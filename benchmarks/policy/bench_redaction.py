@@ -16,17 +16,17 @@ from memsel.policy.redaction import redact
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLEAN = {
-    "prose, 148 characters": "Dana prefers the weekly report on Friday mornings; she said the Lisbon office closes early in"
-    " July and wants the draft at least one day before that.",
-    "prose that speaks of a key, 151 characters": "the spare key to the flat is under the mat by the door; Dana said she"
-    " would bring another one on Friday, so ask her first if it is not there by then ok",
+    "prose, 148 characters": "Dana prefers the weekly report on Friday mornings; she said the Lisbon office closes"
+    " early in July and wants the draft at least one day before that.",
+    "prose that speaks of a key, 151 characters": "the spare key to the flat is under the mat by the door; Dana said"
+    " she would bring another one on Friday, so ask her first if it is not there by then ok",
 }
+GITHUB = "gh" + "p_16C7e42F292c6912E7710c838347Ae178B4a"
 SECRET = {
-    "a password in 140 characters": "password: hunter2 and the rest of a memory that goes on for a while, with words and so"
-    " on until it has about one hundred and forty characters",
-    "a provider key in 140 characters": "use gh"
-    + "p_16C7e42F292c6912E7710c838347Ae178B4a and the rest of a memory that goes"
-    " on for a while, with words and so on until the end of it",
+    "a password in 140 characters": "password: hunter2 and the rest of a memory that goes on for a while, with words"
+    " and so on until it has about one hundred and forty characters",
+    "a provider key in 140 characters": f"use {GITHUB} and the rest of a memory that goes on for a while, with words"
+    " and so on until the end of it",
 }
 BEGIN = "-" * 5 + "BEGIN RSA PRIVATE KEY" + "-" * 5
 # Units that are repeated to 100,000 and to 200,000 characters: time must double, not quadruple.
@@ -64,10 +64,10 @@ def machine() -> dict[str, str]:
 def microseconds(text: str, repeat: int, rounds: int = 9) -> float:
     times = []
     for _ in range(rounds):
-        started = time.perf_counter()
+        started = time.process_time()
         for _ in range(repeat):
             redact(text)
-        times.append((time.perf_counter() - started) / repeat * 1e6)
+        times.append((time.process_time() - started) / repeat * 1e6)
     return statistics.median(times)
 
 

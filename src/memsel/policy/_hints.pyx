@@ -17,7 +17,8 @@ LONG_RUN = 32
 cdef dict NEEDLES = {
     NAME: (
         "pass", "pwd", "pswd", "mdp", "pw", "secret", "token", "jeton", "key", "credent", "creds",
-        "cl\xe9", "cle api", "cle-api", "cle_api", "cleapi", "cle d'a", "cle dapi", "cle d a", "cle d' a", "cle secr", "cle priv",
+        "cl\xe9", "cle api", "cle-api", "cle_api", "cleapi", "cle d'a", "cle dapi", "cle d a", "cle d' a",
+        "cle secr", "cle priv",
         "_auth", "\"auth", "'auth", "sig=", "gnature=",
     ),
     CREDENTIAL: ("uthoriza", "bearer", "basic"),
@@ -41,12 +42,12 @@ cdef int prepare() except -1:
     cdef uint64_t packed
     for code in range(256):
         lower[code] = ord(chr(code).lower())
-        in_run[code] = code < 128 and (chr(code).isalnum() or chr(code) in "_-./+=:~$%")
+        in_run[code] = code < 128 and (chr(code).isalnum() or chr(code) in "_-./+=:~$%|")
     for code in range(256):
         needle_start[code] = filled
         for kind, needles in NEEDLES.items():
             for needle in needles:
-                if ord(needle[-1]) == code:
+                if needle.endswith(chr(code)):
                     if filled == NEEDLE_LIMIT or len(needle) > 8:
                         raise ValueError(f"needle {needle!r} does not fit")
                     packed = 0
@@ -64,7 +65,7 @@ prepare()
 
 
 def hints(str text not None) -> int:
-    """Return the kinds of secret that the text may hold, or-ed together; a kind that is not among them it does not hold."""
+    """Return the kinds of secret that the text may hold, or-ed together; it holds none of any other kind."""
     cdef Py_UCS4 character
     cdef unsigned char low
     cdef uint64_t recent = 0

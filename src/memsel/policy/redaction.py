@@ -9,7 +9,7 @@ A shape is known by what its issuer documents: a prefix, an alphabet, a length. 
 value that can be a secret, so that ``the password is wrong`` and ``token: str`` stay as they are.
 
 Every expression here reads a stretch of text at most a bounded number of times, whatever the input: repeats are
-possessive, look-aheads have a length limit, and a rejected stretch is not visited again.
+possessive or have a limit, look-aheads have one too, and of a value that is turned down 200 characters were read.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import re
 from typing import Final, NamedTuple
 
 from ._hints import ADDRESS, BLOCK, COMMAND, CREDENTIAL, LONG_RUN, NAME, hints
+from .key_shapes import HAS_DIGIT, HAS_HUMP, HAS_LETTER, mixes_letters_and_digits, without_keys
 
 __all__ = ["redact"]
 
@@ -69,7 +70,7 @@ def _redact_once(text: str, found: int) -> str:
     if found & NAME:
         text = _without_named_values(text)
     if found & LONG_RUN:
-        text = _without_keys(text)
+        text = without_keys(text, API_KEY)
     return text
 
 
@@ -126,9 +127,6 @@ def _without_private_keys(text: str) -> str:
 
 # ---- what a secret looks like ----------------------------------------------------------------------------------------
 
-_HAS_DIGIT = re.compile(r"[0-9]")
-_HAS_LETTER = re.compile(r"[^\W\d_]")
-_HAS_HUMP = re.compile(r"[a-z][A-Z]")
 _HAS_SYMBOL = re.compile(r"[@#$%^&*!+=?~|§€£]")
 
 _SENTENCE_GOES_ON = re.compile(r" [a-zà-ÿ]")
@@ -144,7 +142,8 @@ _PLACEHOLDER = re.compile(
 # Words with digits that prose and configuration put where a password could stand.
 _TECHNICAL = re.compile(
     r"""(?: (?: aes|argon|base|bcrypt|ecdsa|es|hmac|hs|http|ipv|iso|md|mysql|node|oauth|pbkdf|php|pkcs|ps|python
-              | rfc|rsa|rs|scrypt|sha|ssl|tls|totp|utf|u2f|v|version|wep|win|windows|wpa|x ) [-_]?\d[\w.-]*
+              | rfc|rsa|rs|scrypt|sha|ssl|tls|totp|utf|u2f|v|version|wep|win|windows|wpa|x )
+            [-_]? \d{1,5} (?: [.-] [a-z0-9]{1,12} ){0,3}
           | \d+ (?: st|nd|rd|th|e|er|ère|eme|ème|k|kb|mb|gb|ms|s|m|h|d|x|% )
           | \d+ [-–]? (?: char|bit|byte|day|digit|factor|fa|hour|jour|letter|minute|month
               | step|time|way|week|word|year ) [-\w]*
@@ -175,31 +174,25 @@ def _is_placeholder(value: str) -> bool:
     return value.startswith(_MARKER_START) or _PLACEHOLDER.fullmatch(value) is not None
 
 
-def _mixes_letters_and_digits(value: str) -> bool:
-    return _HAS_DIGIT.search(value) is not None and _HAS_LETTER.search(value) is not None
-
-
 def _looks_random(value: str) -> bool:
     """Whether a word of a sentence can only be a secret: no word, number, date or technical term is written so."""
     if len(value) < 4 or _TECHNICAL.fullmatch(value):
         return False
-    if _mixes_letters_and_digits(value):
+    if mixes_letters_and_digits(value):
         return len(value) >= 6 or _HAS_SYMBOL.search(value[:-1]) is not None
-    return _HAS_SYMBOL.search(value[:-1]) is not None and _HAS_LETTER.search(value) is not None and "://" not in value
+    return _HAS_SYMBOL.search(value[:-1]) is not None and HAS_LETTER.search(value) is not None and "://" not in value
 
 
 def _looks_like_token(value: str) -> bool:
     """Whether a value beside a name such as api_key can be one: it has digits, or is a long run of letters."""
     if len(value) < 6:
         return False
-    if _HAS_DIGIT.search(value):
+    if HAS_DIGIT.search(value):
         return _TECHNICAL.fullmatch(value) is None or (value.isdigit() and len(value) >= 8)
     if len(value) < 16 or not value.isalpha():
         return False
     # ApiGatewayApiKey is a name: one hump a word. What a random generator writes has one every four letters.
-    return len(_HAS_HUMP.findall(value)) * 4 >= len(value) or (
-        len(value) >= 20 and (value.islower() or value.isupper())
-    )
+    return len(HAS_HUMP.findall(value)) * 4 >= len(value) or (len(value) >= 20 and (value.islower() or value.isupper()))
 
 
 # ---- Authorization headers, Bearer and Basic -------------------------------------------------------------------------
@@ -260,7 +253,7 @@ def _redact_scheme(found: re.Match[str]) -> str:
         secret = (
             (len(value) >= 8 and _looks_random(value))
             or value.count(".") >= 2
-            or (len(value) >= 20 and (value.isalnum() or _HAS_HUMP.search(value) is not None))
+            or (len(value) >= 20 and (value.isalnum() or HAS_HUMP.search(value) is not None))
         )
     return BEARER + found["value"][len(value) :] if secret else found[0]
 
@@ -268,10 +261,10 @@ def _redact_scheme(found: re.Match[str]) -> str:
 def _is_user_and_password(value: str) -> bool:
     """Whether the value is base64 of ``user:password``, whole or cut off."""
     body = value.rstrip("=")
+    if len(body) % 4 == 1:  # cut off inside a group, whose one character says nothing
+        body = body[:-1]
     try:
-        decoded = base64.b64decode(
-            body[: len(body) // 4 * 4] if len(body) % 4 == 1 else body + "=" * (-len(body) % 4), validate=True
-        )
+        decoded = base64.b64decode(body + "=" * (-len(body) % 4), validate=True)
     except (binascii.Error, ValueError):
         return False
     return b":" in decoded and min(decoded) >= 32
@@ -280,7 +273,8 @@ def _is_user_and_password(value: str) -> bool:
 # ---- passwords inside URLs and commands ------------------------------------------------------------------------------
 
 _AFTER_SCHEME = re.compile(r"://[^\s\"'`<>]++")
-_PORT = re.compile(r"\d{1,5}(?=[/?#,;)]|\Z)")
+_PORT = re.compile(r"\d{1,5}(?=[/,;)]|\Z)")
+_WEB_PORT = re.compile(r"\d{1,5}(?=[/?#,;)]|\Z)")
 _WEB = ("http", "https", "ws", "wss", "ftp", "ftps")
 _SCHEME_NAME = re.compile(r"[a-z0-9+.-]*\Z", re.IGNORECASE)
 _USER_END = re.compile(r"[:/?#@]")
@@ -325,9 +319,10 @@ def _password_end(piece: str, start: int, scheme: str) -> int:
     """Where the @ stands that ends the password, or -1 when what follows the colon is a port."""
     stop = _AUTHORITY_END.search(piece, start)
     end = piece.rfind("@", start, stop.start() if stop else len(piece))
-    if end >= 0 and scheme in _WEB:
+    web = scheme in _WEB
+    if end >= 0 and web:
         return end
-    if end < 0 and _PORT.match(piece, start):
+    if end < 0 and (_WEB_PORT if web else _PORT).match(piece, start):
         return -1
     # Outside the web, people leave / ? and # in a password as they are.
     query = _QUERY.search(piece, max(start, piece.find("@", start)))
@@ -335,7 +330,7 @@ def _password_end(piece: str, start: int, scheme: str) -> int:
 
 
 def _is_opaque(user: str) -> bool:
-    return len(user) >= 16 and user.isascii() and "." not in user and _mixes_letters_and_digits(user)
+    return len(user) >= 16 and user.isascii() and "." not in user and mixes_letters_and_digits(user)
 
 
 _COMMAND = re.compile(
@@ -376,7 +371,8 @@ _NAME_ROWS: Final = (
         r"",
     ),
     ("key", "key", r"[?&]", r"(?==)"),
-    ("key", "other", r"_", r""),
+    ("key", "other", r"[_-]", r""),
+    ("key", "bare", r"", r"(?=\\{0,2}[\"'`]?\s?[:=])"),
     ("token", "token", r"", r""),
     ("jeton", "token", r"", r""),
     ("auth", "key", r"(?<![a-z])_", r"(?=[ ]?=)"),
@@ -386,7 +382,8 @@ _NAME_ROWS: Final = (
     *((word, "key", r"", r"[ _-]?(?:d['’ ]?[ ]?)?(?:api|secr[eè]te|priv[ée]e)") for word in ("clé", "cle")),
 )
 _NAME_END: Final = (
-    r"(?:s(?=\s?[:=]\s?[^\s\d]))?+(?:[_-]?(?:confirm(?:ation)?|again|repeat|value|plain))?+(?:_?\d{1,2})?+(?![\w-])"
+    r"(?:s(?=\\{0,2}[\"'`]?\s?[:=]\s?[^\s\d]))?+(?:[_-]?(?:confirm(?:ation)?|again|repeat|value|plain))?+"
+    r"(?:_?\d{1,2})?+(?![\w-])"
 )
 _NAMES: Final = {
     word: tuple(
@@ -401,13 +398,13 @@ _WORD = re.compile("|".join(sorted(_NAMES, key=len, reverse=True)))
 _INSIDE_MARKER = re.compile(r"\[redacted_(?:api_|private_)?\Z")
 _HARMLESS_KEYS = re.compile(
     r"(?:public|primary|foreign|cache|sort|partition|hash|range|idempotency|object|row|record|item|map|dict|lookup|group|dedup"
-    r"|dedupe|unique|candidate|natural|surrogate|composite|index|merge|join|order|state|store|route|i18n|translation)_\Z"
+    r"|dedupe|unique|candidate|natural|surrogate|composite|index|merge|join|order|state|store|route|i18n|translation|ssh)[_-]?\Z"
 )
 
 _ASSIGNED = re.compile(
     # what closes the name, what joins it to its value, the space before that
     r"""\\{0,8}["'`]?\]?[*_]{0,2}
-        (?P<join> \s{0,40}+ (?: ===? | != | := | => | [:=] | ： | %3d ) [*_]{0,2}
+        (?P<join> \s{0,40}+ (?: ===? | != | := | => | [:=] | ： | %3d ) [*_]{0,2} (?: [ ]?[|>][+-]?(?=[ ]*+\n) )?+
                 | (?P<tag>>)
                 | ,?\s{1,40}+ ["']?value["']?\s?[:=] )
         (?P<space>\s*+)""",
@@ -438,6 +435,7 @@ _BARE = re.compile(
 )
 _CLOSED_BY: Final = {"“": "”", "”": "”", "„": "“”", "«": "»", "‘": "’", "’": "’"}
 _BRACED = re.compile(r"\{(?P<inside>[^{}\n\"':]{1,128})\}")
+_LIST = re.compile(r"\[\s{0,8}(?P<inside>[\"'][^\[\]\n]{1,2000}|\[REDACTED_[A-Z_]{1,16}\])\s{0,8}\]")
 _FLAG = re.compile(r"(?<!\S)--[\w-]{0,30}\Z")
 _LEAD_IN = re.compile(r"\b(?:with|using|and|use|avec|et)\s(?:(?:the|an?|le|un)\s)?\Z")
 # How much the place of a value says: written as name=value, after --name, in a sentence about the name, or next to it.
@@ -446,7 +444,7 @@ _FLAGGED: Final = 2
 _LIKELY: Final = 1
 _POSSIBLE: Final = 0
 _UNIT = re.compile(
-    r"\s(?:b[iy]t|char|caract|chiffre|day|digit|jour|letter|lettre|minute|mois|month|second|time|token|use|word|year)"
+    r" (?:b[iy]t|char|caract|chiffre|day|digit|jour|letter|lettre|minute|mois|month|second|time|token|use|word|year)"
 )
 _CALL = re.compile(r"(?:[A-Za-z_.]+|[A-Za-z_]\w*[_.][\w.]*)[(\[]")
 _ATTRIBUTE = re.compile(
@@ -455,6 +453,8 @@ _ATTRIBUTE = re.compile(
 )
 _VARIABLE = re.compile(r"(?:[a-z]+_)*(?:pass|passphrase|passwd|password|pwd|secret)(?:_[a-z]+)*")
 _USER_AND_PASSWORD = re.compile(r"[\w.@+-]+:(?!//)\S")
+_KEY_ALPHABET = re.compile(r"[\w+/=.~!@#$%^&*-]+")
+_PAIR = re.compile(r"[:=]")
 _LOOKED_AT: Final = 200  # what decides about a value is in its first characters; a key in use is shorter
 
 
@@ -500,7 +500,7 @@ def _named_value(text: str, lowered: str, name: _Name) -> tuple[int, int, str] |
     kind = name.kind
     marker = PASSWORD if kind in ("password", "login") else API_KEY
     before = lowered[max(0, name.start - 40) : name.start]
-    if kind == "other" and _HARMLESS_KEYS.search(before):
+    if kind in ("other", "bare") and _HARMLESS_KEYS.search(before):
         return None
     assigned = _ASSIGNED.match(lowered, name.end)
     if assigned is not None and (assigned["tag"] is None or "<" in before):
@@ -524,9 +524,12 @@ def _named_value(text: str, lowered: str, name: _Name) -> tuple[int, int, str] |
             return None  # not an opening quote: it closes what holds the name
         return start, _quoted_end(text, start, opening["quote"], len(text)), marker
 
+    listed = _LIST.match(text, position) if assigned is not None and kind == "password" else None
+    if listed is not None:
+        return None if listed["inside"].startswith(_MARKER_START) else (*listed.span("inside"), marker)
     braced = _BRACED.match(text, position) if assigned is not None and kind == "password" else None
     if braced is not None:
-        if _is_placeholder(braced[0]) and not _HAS_DIGIT.search(braced[0]):
+        if _is_placeholder(braced[0]) and not HAS_DIGIT.search(braced[0]):
             return None
         return (*braced.span("inside"), marker)
 
@@ -540,6 +543,12 @@ def _named_value(text: str, lowered: str, name: _Name) -> tuple[int, int, str] |
         return None
     value = _trimmed(bare[0])
     end = position + len(value)
+    if (
+        assigned is not None
+        and "\n" in assigned["space"]
+        and ("=" in assigned["join"] or _PAIR.search(text, position, end + 1))
+    ):
+        return None  # nothing follows the name; the next line is another matter
     if assigned is not None and assigned["tag"] and not "</".startswith(text[end : end + 2]):
         return None
     equals = assigned is not None and "=" in assigned["join"]
@@ -579,16 +588,25 @@ def _is_quoted_secret(inside: str, kind: str, certainty: int) -> bool:
         return value.lower() not in _NOT_A_PASSWORD if certainty >= _LIKELY else _looks_random(value)
     if kind == "login":
         return _USER_AND_PASSWORD.match(value) is not None or (" " not in value and _looks_random(value))
+    if kind in ("other", "bare"):
+        return _is_long_secret(value, kind)
     if " " in value:
         return any(len(word) >= 8 and _looks_random(word) for word in value.split())
     return _looks_like_token(value) or (kind == "key" and len(value) >= 6 and not value.isupper() and "/" not in value)
 
 
+def _is_long_secret(value: str, kind: str) -> bool:
+    """Whether a value under a name that ends in key is long and mixed enough; for a bare key, a hash is not."""
+    if len(value) < 20 or not _KEY_ALPHABET.fullmatch(value) or not mixes_letters_and_digits(value):
+        return False
+    return kind == "other" or (value.lower() != value and value.upper() != value)
+
+
 def _is_bare_secret(value: str, following: str, kind: str, name: str, certainty: int, equals: bool) -> bool:
     if not value or _is_placeholder(value) or _CALL.match(value + following[:1]) or _ATTRIBUTE.fullmatch(value):
         return False
-    if kind == "other":
-        return certainty == _CERTAIN and len(value) >= 20 and _mixes_letters_and_digits(value)
+    if kind in ("other", "bare"):
+        return certainty == _CERTAIN and _is_long_secret(value, kind)
     if certainty < _FLAGGED:
         if _UNIT.match(following):
             return False
@@ -609,185 +627,3 @@ def _is_bare_secret(value: str, following: str, kind: str, name: str, certainty:
         return _USER_AND_PASSWORD.match(value) is not None or _looks_random(value)
     # a path names the file that holds the token
     return _looks_like_token(value) and not (value[0] in "/.~" and len(value) < 38)
-
-
-# ---- keys that their shape gives away --------------------------------------------------------------------------------
-
-# Prefix, alphabet and least length of what each issuer hands out; the length is less than that of a whole key, since
-# a text may be cut off in the middle of one.
-_CERTAIN_SHAPES: Final = (
-    # clouds
-    r"A3T[A-Z0-9]{17}",
-    r"ABSK[A-Za-z0-9+/]{60,}+=*+",
-    r"amzn\.mws\.[0-9a-f-]{20,}+",
-    r"(?:IQoJb3JpZ2lu|FwoGZXIvYXdz)[\w+/=%]{16,}+",
-    r"AIza[\w-]{20,}+",
-    r"ya29\.[\w.-]{16,}+",
-    r"1//0[\w-]{24,}+",
-    r"GOCSPX-[\w-]{12,}+",
-    r"[\w~.-]{3}[0-9]Q~[\w~.-]{20,}+",
-    r"[A-Za-z0-9]{72,80}AZDO[A-Za-z0-9]{4}",
-    r"LTAI[A-Za-z0-9]{12,}+",
-    r"AKID[A-Za-z0-9]{28,}+",
-    r"AQVN[\w-]{32,}+",
-    r"t1\.[\w-]{4,64}={0,2}\.[\w-]{40,}+={0,2}",
-    r"do[opr]_v1_[0-9a-f]{12,}+",
-    r"v1\.0-[0-9a-f]{24}-[0-9a-f]{20,}+",
-    r"HRKU-[\w-]{24,}+",
-    r"(?:fo1_|fm[12][ar]?_)[\w+/=,-]{40,}+",
-    r"(?:sbp_|sb_secret_|sb_publishable_|napi_|nfp_|rnd_)[A-Za-z0-9_-]{20,}+",
-    r"pscale_(?:tkn|pw|oauth)_[\w=.-]{16,}+",
-    r"tskey-[a-z]{2,12}-[\w-]{12,}+",
-    r"sha256~[\w-]{40,}+",
-    r"dapi[0-9a-f]{32}(?:-[0-9])?",
-    # forges and packages
-    r"gh[oprsu]_[A-Za-z0-9_]{20,}+",
-    r"github_pat_[A-Za-z0-9_]{10,}+",
-    r"gl(?:pat|oas|dt|rt|rtr|cbt|ptt|ft|imt|agent|soat|ffct|wt)-[\w.-]{16,}+",
-    r"GR1348941[\w-]{12,}+",
-    r"(?:ATBB|ATCTT3|ATATT3)[\w=.-]{16,}+",
-    r"BBDC-[\w+/@-]{16,}+",
-    r"npm_[A-Za-z0-9]{30,}+",
-    r"pypi-AgE[\w-]{12,}+",
-    r"rubygems_[0-9a-f]{20,}+",
-    r"cio[A-Za-z0-9]{32}(?![A-Za-z0-9])",
-    r"CLOJARS_[a-z0-9]{20,}+",
-    r"oy2[a-z0-9]{43}(?![a-z0-9])",
-    r"dckr_(?:pat|oat)_[\w-]{12,}+",
-    r"(?:AKCp|cmVmdGtu)[A-Za-z0-9]{40,}+",
-    r"sq[apu]_[0-9a-f]{32,}+",
-    r"sgp_(?:[0-9a-f]{16}_|local_)?[0-9a-f]{32,}+",
-    r"(?:CCIPAT|CCIPRJ)_\w{30,}+",
-    r"bkua_[0-9a-f]{32,}+",
-    # chat and mail
-    r"xox[a-z](?:\.xox[a-z])?-[\w-]{8,}+",
-    r"(?:xapp|xwfp)-[\w-]{10,}+",
-    r"(?<=hooks\.slack\.com/)(?:services|workflows|triggers)/[\w/+-]{12,}+",
-    r"(?<=/api/webhooks/)[0-9]{15,22}/[\w-]{12,}+",
-    r"(?<=webhook\.office\.com/)webhookb2/[\w@/-]{30,}+",
-    r"(?<=hooks\.zapier\.com/)hooks/catch/[\w/]{8,}+",
-    r"[MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{20,}+",
-    r"mfa\.[\w-]{60,}+",
-    r"[0-9]{8,10}:A[\w-]{34,}+",
-    r"SG\.[\w-]{16,}+(?:\.[\w-]*+)?+",
-    r"(?:SK|AC)[0-9a-f]{32}(?![0-9a-f])",
-    r"(?:pub)?key-[0-9a-f]{32}",
-    r"[0-9a-f]{32}-(?:us[0-9]{1,2}|[0-9a-f]{8}-[0-9a-f]{8})(?![0-9a-f-])",
-    r"(?:xkeysib|xsmtpsib)-[\w-]{24,}+",
-    # payment and shops
-    r"(?:[rs]k|pk)_(?:live|test|prod)_[A-Za-z0-9]{8,}+",
-    r"sk_[0-9a-f]{40,}+",
-    r"whsec_[A-Za-z0-9+/=]{16,}+",
-    r"sq0[a-z]{3}-[\w-]{16,}+",
-    r"access_token\$(?:production|sandbox)\$[0-9a-z]{8,}+(?:\$[0-9a-f]*+)?+",
-    r"access-(?:sandbox|development|production)-[0-9a-f]{8}-[0-9a-f-]{8,}+",
-    r"FLW(?:SECK|PUBK)(?:_TEST)?-[\w-]{12,}+",
-    r"rzp_(?:live|test)_[A-Za-z0-9]{14}",
-    r"(?:shippo|duffel)_(?:live|test)_[\w-]{24,}+",
-    r"EZ[AT]K[A-Za-z0-9]{40,}+",
-    r"shp(?:at|ca|pa|ss|tka|ua)_[0-9a-fA-F]{12,}+",
-    # models
-    r"sk-(?:proj|ant|svcacct|service|admin|None|or|lf|helicone)-[\w-]{12,}+",
-    r"pk-lf-[\w-]{12,}+",
-    r"gsk_[A-Za-z0-9]{20,}+",
-    r"(?:pplx|xai|nvapi|csk)-[\w-]{20,}+",
-    r"pcsk_[\w-]{24,}+",
-    r"hf_[A-Za-z0-9]{30,}+",
-    r"api_org_[A-Za-z0-9]{24,}+",
-    r"tgp_v1_[\w-]{20,}+",
-    r"lsv2_(?:pt|sk)_\w{16,}+",
-    r"fc-[0-9a-f]{32}",
-    r"e2b_[0-9a-f]{32,}+",
-    r"apify_api_[A-Za-z0-9]{20,}+",
-    # operations
-    r"hv[bsr]\.[\w-]{16,}+",
-    r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{20,}+",
-    r"pul-[0-9a-f]{32,}+",
-    r"(?:NRAK|NRII|NRIQ|NRJS|NRRA|NRAA)-[\w-]{16,}+",
-    r"dt0[a-z][0-9]{2}\.[A-Z0-9]{16,}+(?:\.[A-Z0-9]*+)?+",
-    r"sntry[asu]_[\w+/=.-]{20,}+",
-    r"ph[cx]_[A-Za-z0-9]{30,}+",
-    r"gl(?:c|sa)_[\w+/=]{20,}+",
-    r"PMAK-[0-9a-f]{20,}+(?:-[0-9a-f]*+)?+",
-    r"dp\.(?:pt|st|ct|sa|scim|audit)\.[\w.-]{16,}+",
-    r"ops_eyJ[\w+/=]{16,}+",
-    r"A3-[A-Z0-9]{6}-[A-Z0-9]{5,11}-[A-Z0-9-]{11,}+",
-    r"dnkey-[\w=-]{24,}+",
-    # work tools
-    r"lin_(?:api|oauth)_[A-Za-z0-9]{20,}+",
-    r"(?:ntn|secret)_[A-Za-z0-9]{40,}+",
-    r"pat[A-Za-z0-9]{14}\.[0-9a-f]{16,}+",
-    r"fig[du]_[\w-]{24,}+",
-    r"pk_[0-9]{6,10}_[A-Z0-9]{24,}+",
-    r"pat-[a-z]{2}[0-9]-[0-9a-f-]{24,}+",
-    r"CFPAT-[\w-]{24,}+",
-    r"tfp_\w{30,}+",
-    r"ATTA[0-9a-f]{40,}+",
-    r"dbt[cu]_[\w=-]{24,}+",
-    r"(?:sl\.|IGQ)[\w.-]{60,}+",
-    r"EAA[A-Za-z0-9_-]{56,}+",
-    r"A{20,}[\w%]{30,}+",
-    # private keys of one line
-    r"AGE-SECRET-KEY-1[A-Z0-9]{16,}+",
-    r"nsec1[a-z0-9]{40,}+",
-    r"[xyz]prv[A-Za-z0-9]{90,}+",
-    # JSON web tokens: base64 of a text that begins {", then further parts
-    r"eyJ[\w+/=-]{10,}+(?:\.[\w+/=-]*+)*+",
-)
-# Prefixes that identifiers have too: what follows must mix letters with digits.
-_MIXED_SHAPES: Final = (
-    r"gh[oprsu]_[A-Za-z0-9]{8,}+",
-    r"gl(?:pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat)-[\w-]{8,}+",
-    r"(?:npm|hf|r8|fw|gsk)_[A-Za-z0-9]{10,}+",
-    r"(?:AIza|hvs\.|dop_v1_|shpat_|jev_)[\w-]{8,}+",
-    r"(?:live|test)_[A-Za-z0-9]{28,}+",
-    r"(?:jina|wandb_v1|vc[aciprk]|rpa)_[A-Za-z0-9_-]{24,}+",
-    r"(?:tvly|pypi|m0|pa)-[\w-]{24,}+",
-    r"AQ\.[\w-]{30,}+",
-    r"re_[A-Za-z0-9]{6,10}_[A-Za-z0-9]{12,}+",
-    r"s\.[A-Za-z0-9]{24}(?!\w|\.\w)",
-    r"pn[bu]_[A-Za-z0-9]{30,}+",
-    r"API-[A-Z0-9]{24,}+",
-    r"sk-(?:proj|ant|svcacct|admin)-[\w-]{6,}+",
-)
-_KEY = re.compile(
-    # not in the middle of a word, unless an escape sequence is what touches it
-    r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))(?:"
-    r"(?P<aws>(?:AKIA|ASIA|ABIA|ACCA|AGPA|AIDA|AIPA|ANPA|ANVA|APKA|AROA|ASCA)[A-Z0-9]{12,}+)"
-    rf"|(?P<certain>{'|'.join(_CERTAIN_SHAPES)})|(?P<mixed>{'|'.join(_MIXED_SHAPES)})|(?P<sk>sk-[\w-]{{16,}}+))",
-    re.ASCII,
-)
-
-
-_RUN = re.compile(r"[A-Za-z0-9_.+/=:~$%-]{12,}+")
-
-
-def _without_keys(text: str) -> str:
-    """Redact the keys of every run of characters that a key can have."""
-    pieces: list[str] = []
-    done = 0
-    for run in _RUN.finditer(text):
-        for key in _KEY.finditer(text, run.start(), run.end()):
-            pieces += text[done : key.start()], _redact_key(key)
-            done = key.end()
-    if not pieces:
-        return text
-    pieces.append(text[done:])
-    return "".join(pieces)
-
-
-def _redact_key(found: re.Match[str]) -> str:
-    key, shape = found[0], found.lastgroup
-    if shape == "mixed":
-        secret = _mixes_letters_and_digits(key[3:])
-    elif shape == "aws":
-        secret = len(key) == 20 or _HAS_DIGIT.search(key) is not None
-    elif shape == "sk":  # a css class is words and hyphens, a key is not
-        secret = (
-            _HAS_DIGIT.search(key) is not None
-            or _HAS_HUMP.search(key) is not None
-            or (len(key) >= 23 and key[3:].isalnum())
-        )
-    else:
-        secret = True
-    return API_KEY if secret else key
