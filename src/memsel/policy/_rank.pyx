@@ -55,7 +55,13 @@ cdef extern from *:
     #else
     #define memsel_prefetch(address) ((void)(address))
     #endif
+    static inline int memsel_ones(uint64_t bits) {
+        bits -= (bits >> 1) & 0x5555555555555555ull;
+        bits = (bits & 0x3333333333333333ull) + ((bits >> 2) & 0x3333333333333333ull);
+        return (int)((((bits + (bits >> 4)) & 0x0f0f0f0f0f0f0f0full) * 0x0101010101010101ull) >> 56);
+    }
     """
+    int count_ones "memsel_ones"(uint64_t bits) noexcept nogil
     void prefetch "memsel_prefetch"(const void* address) noexcept nogil
 
 cdef enum:
@@ -371,6 +377,11 @@ cdef bint ranks_before(const Place& a, const Place& b) noexcept:
     return PyUnicode_Compare(<object>a.id, <object>b.id) < 0
 
 
+cdef struct Trace:
+    uint64_t low
+    uint64_t high
+
+
 cdef struct Spelling:
     int32_t group
     int32_t alternative
@@ -382,7 +393,8 @@ cdef class _KeptSets:
     """The word sets of the kept memories, and which of them a newcomer duplicates or contradicts.
 
     Two sets of which `threshold` is shared have a common word among the newest few words of each (those that could be
-    missing from the other, and one more). Only those few are looked up, so the number of kept memories hardly counts.
+    missing from the other, and one more). Only those few are looked up, so the number of kept memories hardly counts;
+    and of the sets found so, most are told apart by their traces, each word one bit of 128.
     """
 
     cdef WordSets sets
@@ -395,6 +407,8 @@ cdef class _KeptSets:
     cdef vector[int32_t] heads
     cdef vector[int32_t] entry_kept
     cdef vector[int32_t] entry_next
+    cdef vector[Trace] traces
+    cdef Trace trace
     cdef vector[uint32_t] seen
     cdef uint32_t stamp
     cdef vector[Spelling] spellings
@@ -442,6 +456,12 @@ cdef class _KeptSets:
         n = self.sets.ids.size()
         if self.threshold > 0 and n:
             self.stamp += 1
+            self.trace = Trace(0, 0)
+            for k in range(n):
+                if self.sets.ids[k] & 64:
+                    self.trace.high |= <uint64_t>1 << (self.sets.ids[k] & 63)
+                else:
+                    self.trace.low |= <uint64_t>1 << (self.sets.ids[k] & 63)
             for k in range(self.needed(n) - 1, n):
                 entry = self.heads[self.sets.ids[k]]
                 while entry >= 0:
@@ -461,6 +481,12 @@ cdef class _KeptSets:
         if self.duplicate >= 0 and other > self.duplicate:
             return
         if (n if n < m else m) < <size_t>self.needed(n if n > m else m):
+            return
+        # Bits that differ are words of one side only, of which the threshold allows a share of both sizes.
+        if (
+            count_ones(self.trace.low ^ self.traces[other].low) + count_ones(self.trace.high ^ self.traces[other].high)
+            > <double>(n + m) * (1 - self.threshold) / (1 + self.threshold) + 1e-6
+        ):
             return
         while i < n and j < end:
             if a[i] == b[j]:
@@ -531,6 +557,7 @@ cdef class _KeptSets:
         self.guard_ids.insert(self.guard_ids.end(), self.sets.guard_ids.begin(), self.sets.guard_ids.end())
         self.guard_ends.push_back(self.guard_ids.size())
         self.seen.push_back(0)
+        self.traces.push_back(self.trace)
         if self.threshold > 0:
             for k in range(self.needed(n) - 1, n):
                 id = self.sets.ids[k]

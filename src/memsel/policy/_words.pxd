@@ -34,7 +34,7 @@ cdef class WordTable:
     cdef vector[uint32_t] letters
     cdef readonly int32_t count
     cdef int32_t find(self, const uint32_t* word, Py_ssize_t length, uint64_t hash) noexcept
-    cdef int32_t intern(self, const uint32_t* word, Py_ssize_t length) except -1
+    cdef int32_t add(self, const uint32_t* word, Py_ssize_t length, uint64_t hash) except -1
     cdef int grow(self) except -1
 
 

@@ -315,13 +315,10 @@ cdef class WordTable:
                 return slot.id
             at = (at + 1) & mask
 
-    cdef int32_t intern(self, const uint32_t* word, Py_ssize_t length) except -1:
-        cdef uint64_t hash = hash_word(word, length)
-        cdef int32_t id = self.find(word, length, hash)
+    cdef int32_t add(self, const uint32_t* word, Py_ssize_t length, uint64_t hash) except -1:
+        """Give a word that is not there yet its number."""
         cdef size_t at, mask
         cdef Slot slot
-        if id >= 0:
-            return id
         if 2 * <size_t>self.count >= self.slots.size():
             self.grow()
         slot.hash = hash
@@ -358,7 +355,7 @@ cdef WordTable table_of(words):
     cdef Cutter cutter = Cutter()
     for word in words:
         cutter.fold(word, False)
-        table.intern(cutter.folded.data(), len(word))
+        table.add(cutter.folded.data(), len(word), hash_word(cutter.folded.data(), len(word)))
     return table
 
 
@@ -366,8 +363,8 @@ cdef WordTable stop_words = table_of(sorted(STOP_WORDS))
 cdef WordTable negations = table_of(sorted(NEGATIONS))
 
 
-cdef bint is_stop_word(const uint32_t* word, Py_ssize_t length) noexcept:
-    return stop_words.find(word, length, hash_word(word, length)) >= 0
+cdef inline bint is_stop_word(const uint32_t* word, Py_ssize_t length, uint64_t hash) noexcept:
+    return stop_words.find(word, length, hash) >= 0
 
 
 cdef bint is_guarded(const uint32_t* word, const uint8_t* classes, Py_ssize_t length) noexcept:
@@ -388,6 +385,7 @@ cdef class QueryWords:
         cdef size_t i
         cdef Slice part
         cdef const uint32_t* word
+        cdef uint64_t hash
         cdef Py_ssize_t c
         cdef const Block* latin = block_of[0]
         self.cutter = Cutter()
@@ -397,9 +395,10 @@ cdef class QueryWords:
         for i in range(self.cutter.slices.size()):
             part = self.cutter.slices[i]
             word = self.cutter.folded.data() + part.start
-            if is_stop_word(word, part.length):
+            hash = hash_word(word, part.length)
+            if self.table.find(word, part.length, hash) >= 0 or is_stop_word(word, part.length, hash):
                 continue
-            self.table.intern(word, part.length)
+            self.table.add(word, part.length, hash)
             self.first_letters[(word[0] >> 6) & 3] |= <uint64_t>1 << (word[0] & 63)
             if part.length > 1:
                 if word[0] < 256 and word[1] < 256:
@@ -598,6 +597,7 @@ cdef class WordSets:
         cdef size_t i, kept = 0
         cdef Slice part
         cdef const uint32_t* word
+        cdef uint64_t hash
         cdef int32_t id
         self.cutter.cut(text)
         self.ids.clear()
@@ -605,10 +605,12 @@ cdef class WordSets:
         for i in range(self.cutter.slices.size()):
             part = self.cutter.slices[i]
             word = self.cutter.folded.data() + part.start
-            if is_stop_word(word, part.length):
-                continue
-            id = self.table.intern(word, part.length)
-            if <size_t>id == self.guarded.size():
+            hash = hash_word(word, part.length)
+            id = self.table.find(word, part.length, hash)
+            if id < 0:
+                if is_stop_word(word, part.length, hash):
+                    continue
+                id = self.table.add(word, part.length, hash)
                 self.guarded.push_back(is_guarded(word, self.cutter.classes.data() + part.start, part.length))
             self.ids.push_back(id)
         sort(self.ids.begin(), self.ids.end())
@@ -629,11 +631,13 @@ def words(str text not None):
     cdef size_t i
     cdef Py_ssize_t at
     cdef Slice part
+    cdef const uint32_t* word
     cutter.cut(text)
     found = []
     for i in range(cutter.slices.size()):
         part = cutter.slices[i]
-        if is_stop_word(cutter.folded.data() + part.start, part.length):
+        word = cutter.folded.data() + part.start
+        if is_stop_word(word, part.length, hash_word(word, part.length)):
             continue
         letters = []
         for at in range(part.start, part.start + part.length):

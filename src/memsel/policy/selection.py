@@ -119,6 +119,7 @@ def memory_select(
     (relevance_weight * relevance + freshness_weight * freshness + importance_weight * importance + similarity_weight *
     similarity, rounded to 6; ties to the newer, then the lower id) max_items, budget, duplicate_of:ID.
     Words, duplicates and conflicts look at the text as given; `text` and `tokens` are those of the redacted text.
+    The time is linear in the memories; only kept ones that all but repeat each other are compared pair by pair.
     Raises InputError that names the memory, the setting or the argument.
     """
     if not isinstance(query, str):
