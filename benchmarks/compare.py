@@ -1,8 +1,9 @@
 """Race memsel against everything a user could pick instead: ``python -m benchmarks.compare``.
 
-Every suite checks that all contestants give the same rows in the same order, then times them in turns. The result goes to
-benchmarks/results/compare.json, the scaling plot to docs/scaling.svg, and the tables to the terminal. ``--quick`` stops at
-10,000 rows and writes nothing; ``--only SUITE`` repeats one suite and leaves the rest of the result file as it was.
+Every suite checks that all contestants give the same rows in the same order, then times them in turns. The result goes
+to benchmarks/results/compare.json, the scaling plot to docs/scaling.svg, and the tables to the terminal. ``--quick``
+stops at 10,000 rows and writes nothing; ``--only SUITE`` repeats one suite and leaves the rest of the result file as it
+was.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def worst_suite(largest: int) -> Iterator[Cell]:
     }
     for name, (columns, config) in cases.items():
         calls = {
-            contestant: contestants.CONTESTANTS[contestant](columns, config) for contestant in ("memsel", "numpy argsort")
+            contestant: contestants.CONTESTANTS[contestant](columns, config)
+            for contestant in ("memsel", "numpy argsort")
         }
         yield from race("worst", name, rows, calls, answer=contestants.rows_of, seconds=2.0)
 

@@ -190,7 +190,8 @@ def _numba_best() -> Any:
             scores = np.empty(count, np.float64)
             held = 0
             for row in range(len(relevance)):
-                score = w_rel * relevance[row] + w_rec * math.exp((now - timestamp[row]) * rate) + w_imp * importance[row]
+                recency = math.exp((now - timestamp[row]) * rate)
+                score = w_rel * relevance[row] + w_rec * recency + w_imp * importance[row]
                 if score < least or (held == count and score <= scores[count - 1]):
                     continue
                 at = held if held < count else count - 1

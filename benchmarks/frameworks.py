@@ -1,7 +1,7 @@
 """The time-weighted rankings of LangChain and LlamaIndex, beside memsel on entries with the same numbers.
 
-Both add a similarity and an exponential recency and sort, without importance and without a budget. memsel is given weights
-that rank alike: half a similarity and half a recency, with the half-life that their decay rate means.
+Both add a similarity and an exponential recency and sort, without importance and without a budget. memsel is given
+weights that rank alike: half a similarity and half a recency, with the half-life that their decay rate means.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Races: contestants take turns on the same work in one process, and medians are compared.
 
-A shared machine slows down and speeds up by itself; turns in one run meet the same weather, so ratios hold where seconds
-do not.
+A shared machine slows down and speeds up by itself; turns in one run meet the same weather, so ratios hold where
+seconds do not.
 """
 
 from __future__ import annotations
@@ -100,7 +100,11 @@ def machine() -> dict[str, Any]:
         )
         processor = f"{facts.get('model name', processor)}, family {facts.get('cpu family')} model {facts.get('model')}"
     commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=Path(__file__).parent, check=False
+        ["git", "describe", "--always", "--dirty"],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parent,
+        check=False,
     ).stdout.strip()
     versions = {}
     for package in _PACKAGES:

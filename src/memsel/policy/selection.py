@@ -36,7 +36,7 @@ class DroppedMemory(NamedTuple):
 
 
 # `DroppedMemory._make` without its Python frame: there may be very many of these.
-_dropped_memory: Callable[[tuple[str, str]], DroppedMemory] = functools.partial(tuple.__new__, DroppedMemory)  # type: ignore[arg-type]
+_dropped_memory: Callable[[tuple[str, str]], DroppedMemory] = functools.partial(tuple.__new__, DroppedMemory)
 
 
 class MemorySelection:
