@@ -152,7 +152,7 @@ def test_a_token_counter_counts_instead() -> None:
 
 @pytest.mark.parametrize("wrong", [0, -1, True, 1.5, "3", None, math.nan])
 def test_a_token_counter_that_answers_no_positive_integer_is_an_error_that_names_the_entry(wrong: Any) -> None:
-    with pytest.raises(ValueError, match=r"token counter answered .* for entry 'a'; expected an integer of 1 or more"):
+    with pytest.raises(ValueError, match=r"token counter gave .* for entry 'a'; expected an integer of 1 or more"):
         select([entry()], token_counter=lambda text: wrong)
 
 
