@@ -12,7 +12,6 @@ from worlds import NOW
 # The same examples at every run: a failure seen once is seen again, and no machine is too slow for a limit.
 settings.register_profile(
     "memsel",
-    max_examples=300,
     derandomize=True,
     deadline=None,
     database=None,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import zerda.memory
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import NOW, Call, Population, answer, clock_at, random_call, random_size
 
@@ -155,6 +155,7 @@ def small_worlds(draw: st.DrawFn) -> SmallWorld:
     return fields, scores, config, now
 
 
+@settings(max_examples=400)
 @given(small_worlds())
 def test_small_hostile_worlds_answer_what_zerda_answers(world: SmallWorld) -> None:
     fields, scores, config, now = world

@@ -5,8 +5,6 @@ from typing_extensions import disjoint_base
 
 _Scores = TypeVar("_Scores", bound=PackedScores)
 
-__test__: dict[str, Any]
-
 @disjoint_base
 class PackedEntry:
     content: Any
