@@ -102,6 +102,7 @@ ctypedef fused importance_t:
     float
 
 cdef object NUMPY_FLOAT64 = numpy.float64
+cdef object NDARRAY = numpy.ndarray
 cdef object EMPTY = numpy.empty
 cdef object INT64 = numpy.dtype(numpy.int64)
 cdef object FLOAT64 = numpy.dtype(numpy.float64)
@@ -689,6 +690,8 @@ cdef class Buffers:
             return 0
         self.held += 1
         if view.ndim != 1 or view.format == NULL or view.format[0] == 0 or view.format[1] != 0:
+        if type(column) is not NDARRAY and isinstance(column, NDARRAY):
+            return 0  # a subclass may mean more than its buffer says: a masked array's nulls are not in it
             return 0
         if view.shape[0] > 1 and view.strides[0] != view.itemsize:
             return 0
