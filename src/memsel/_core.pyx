@@ -224,7 +224,10 @@ cdef class Plan:
         if not PyIndex_Check(limit):
             return False
         if not PyLong_CheckExact(limit):
-            limit = limit.__index__()
+            try:
+                limit = limit.__index__()
+            except TypeError:
+                return False  # an array of no dimensions has the method, and refuses where it holds no integer
         integer = PyLong_AsLongLongAndOverflow(limit, &overflow)
         self.c.top_k = INT64_MAX if overflow > 0 else 0 if overflow < 0 or integer < 0 else integer
         return True
@@ -248,7 +251,10 @@ cdef class Plan:
         elif not PyIndex_Check(limit):
             return False
         elif not PyLong_CheckExact(limit):
-            limit = limit.__index__()
+            try:
+                limit = limit.__index__()
+            except TypeError:
+                return False
         integer = PyLong_AsLongLongAndOverflow(limit, &overflow)
         if overflow < 0 or (overflow == 0 and integer < 0):
             self.c.budget.nothing_fits = True
