@@ -1064,3 +1064,5 @@ def select_columns(Buffers columns not None, Plan settings not None, type make n
             write_outcomes(&settings.c, &columns.columns, &walk, &kept, codes)
         PyBuffer_Release(&view)
     return selection(make, &columns.columns, &kept, outcomes)
+    if columns.columns.relevance == NULL and columns.columns.rows > 0:
+        raise ValueError("columns without relevance")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+import numpy.typing as npt
 from . import _core, columns
 from .config import SelectionConfig, check_words, plain_config
 from .errors import ColumnError
@@ -76,9 +77,7 @@ def select_arrays(
     """
     if now is None:
         now = time.time()
-    held = _core.buffers(relevance, timestamp, importance, tokens)
-    if held is None:
-        held = _converted(relevance, timestamp, importance, tokens)
+    held = _held(relevance, timestamp, importance, tokens)
     _refuse_negative_tokens(held)
     settings = _settings(SelectionConfig() if config is None else config, now, held.has_tokens, held.rows)
     codes = np.empty(held.rows, np.uint8) if outcomes else None
@@ -124,15 +123,11 @@ def select_batch(
         now = time.time()
     sparse = matrix = starts = None
     if offsets is not None:
-        held = _core.buffers(relevance, timestamp, importance, tokens)
-        if held is None:
-            held = _converted(relevance, timestamp, importance, tokens)
+        held = _held(relevance, timestamp, importance, tokens)
         starts = columns.offsets_column(offsets, held.rows)
         queries = len(starts) - 1
     else:
-        held = _core.buffers(None, timestamp, importance, tokens)
-        if held is None:
-            held = _converted(None, timestamp, importance, tokens)
+        held = _held(None, timestamp, importance, tokens, relevance_apart=True)
         if isinstance(relevance, tuple):
             if len(relevance) != 3:
                 raise ColumnError(f"relevance is a tuple of {len(relevance)}; expected (indptr, rows, scores)")
@@ -187,9 +182,16 @@ def _run(batch: _core.Batch, threads: int) -> None:
                 other.join()
 
 
-def _converted(relevance: Any, timestamp: Any, importance: Any, tokens: Any) -> _core.Buffers:
-    """Columns that the kernel cannot read as they are, converted."""
-    arrays: dict[str, np.ndarray] = {}
+def _held(
+    relevance: Any, timestamp: Any, importance: Any, tokens: Any, *, relevance_apart: bool = False
+) -> _core.Buffers:
+    """The columns where they lie if the kernel can read them there, else converted."""
+    if relevance is None and not relevance_apart:
+        columns.relevance_column(None)  # raises: the kernel takes None for scores that come another way
+    held = _core.buffers(relevance, timestamp, importance, tokens)
+    if held is not None:
+        return held
+    arrays: dict[str, npt.NDArray[Any]] = {}
     if relevance is not None:
         arrays["relevance"] = columns.relevance_column(relevance)
     arrays["timestamp"] = columns.timestamp_column(timestamp)
@@ -197,7 +199,10 @@ def _converted(relevance: Any, timestamp: Any, importance: Any, tokens: Any) -> 
     if tokens is not None:
         arrays["tokens"] = columns.tokens_column(tokens)
     columns.check_lengths(**arrays)
-    return _core.buffers(arrays.get("relevance"), arrays["timestamp"], arrays["importance"], arrays.get("tokens"))
+    held = _core.buffers(arrays.get("relevance"), arrays["timestamp"], arrays["importance"], arrays.get("tokens"))
+    if held is None:
+        raise ColumnError("a column changed while it was read")
+    return held
 
 
 def _refuse_negative_tokens(held: _core.Buffers) -> None:
