@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ def select_arrays(
         now = time.time()
     held = _held(relevance, timestamp, importance, tokens)
     _refuse_negative_tokens(held)
-    settings = _settings(SelectionConfig() if config is None else config, now, held.has_tokens, held.rows)
+    settings = _settings(config, now, held.has_tokens, held.rows)
     codes = np.empty(held.rows, np.uint8) if outcomes else None
     try:
         return _core.select_columns(held, settings, Selection, codes)
@@ -218,9 +219,9 @@ def _settings(config: Any, now: Any, has_tokens: bool, rows: int) -> _core.Plan:
         )
     settings = _core.plan(config, now, has_tokens)
     if settings is None:
-        if rows == 0:
-            return _core.plan(SelectionConfig(), 0.0, has_tokens)
-        settings = _core.plan(plain_config(config), float(now), has_tokens)
+        plain, clock = (SelectionConfig(), 0.0) if rows == 0 else (plain_config(config), _seconds(now))
+        settings = _core.plan(plain, clock, has_tokens)
+        assert settings is not None
     return settings
 
 
@@ -237,4 +238,15 @@ def _overflow_message(timestamp: float, row: int) -> str:
     message = f"timestamp[{row}] is {timestamp!r}, too far ahead of the clock for its recency to be a float"
     if abs(timestamp) > 1e11:
         message += "; it looks like milliseconds, expected seconds since the epoch"
+    """A config (None: the default one) and a clock as C numbers, checked unless there are no rows."""
+    if config is None:
+        config = SelectionConfig()
     return message
+def _seconds(now: Any) -> float:
+    if isinstance(now, np.ndarray) and now.ndim == 0:
+        now = now[()]
+    if not isinstance(now, Real):
+        raise TypeError(f"now is {now!r}; expected seconds since the epoch")
+    return float(now)
+
+
