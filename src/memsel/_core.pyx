@@ -105,6 +105,7 @@ ctypedef fused importance_t:
     float
 
 cdef object NUMPY_FLOAT64 = numpy.float64
+cdef object NDARRAY = numpy.ndarray
 cdef object EMPTY = numpy.empty
 cdef object INT64 = numpy.dtype(numpy.int64)
 cdef object FLOAT64 = numpy.dtype(numpy.float64)
@@ -227,7 +228,10 @@ cdef class Plan:
         if not PyIndex_Check(limit):
             return False
         if not PyLong_CheckExact(limit):
-            limit = limit.__index__()
+            try:
+                limit = limit.__index__()
+            except TypeError:
+                return False  # an array of no dimensions has the method, and refuses where it holds no integer
         integer = PyLong_AsLongLongAndOverflow(limit, &overflow)
         self.c.top_k = INT64_MAX if overflow > 0 else 0 if overflow < 0 or integer < 0 else integer
         return True
@@ -251,7 +255,10 @@ cdef class Plan:
         elif not PyIndex_Check(limit):
             return False
         elif not PyLong_CheckExact(limit):
-            limit = limit.__index__()
+            try:
+                limit = limit.__index__()
+            except TypeError:
+                return False
         integer = PyLong_AsLongLongAndOverflow(limit, &overflow)
         if overflow < 0 or (overflow == 0 and integer < 0):
             self.c.budget.nothing_fits = True
@@ -687,6 +694,8 @@ cdef class Buffers:
         cdef char letter
         if not PyObject_CheckBuffer(column):
             return 0
+        if type(column) is not NDARRAY and isinstance(column, NDARRAY):
+            return 0  # a subclass may mean more than its buffer says: a masked array's nulls are not in it
         try:
             PyObject_GetBuffer(column, view, PyBUF_FORMAT | PyBUF_ND | PyBUF_STRIDES)
         except (BufferError, ValueError):
@@ -1059,3 +1068,5 @@ def select_columns(Buffers columns not None, Plan settings not None, type make n
             write_outcomes(&settings.c, &columns.columns, &walk, &kept, codes)
         PyBuffer_Release(&view)
     return selection(make, &columns.columns, &kept, outcomes)
+    if columns.columns.relevance == NULL and columns.columns.rows > 0:
+        raise ValueError("columns without relevance")

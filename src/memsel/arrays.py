@@ -10,10 +10,12 @@ import threading
 import time
 from collections.abc import Sequence
 from itertools import pairwise
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
+import numpy.typing as npt
 from . import _core, columns
 from .config import SelectionConfig, check_words, plain_config
 from .errors import ColumnError
@@ -77,11 +79,9 @@ def select_arrays(
     """
     if now is None:
         now = time.time()
-    held = _core.buffers(relevance, timestamp, importance, tokens)
-    if held is None:
-        held = _converted(relevance, timestamp, importance, tokens)
+    held = _held(relevance, timestamp, importance, tokens)
     _refuse_negative_tokens(held)
-    settings = _settings(SelectionConfig() if config is None else config, now, held.has_tokens, held.rows)
+    settings = _settings(config, now, held.has_tokens, held.rows)
     codes = np.empty(held.rows, np.uint8) if outcomes else None
     try:
         return _core.select_columns(held, settings, Selection, codes)
@@ -125,15 +125,11 @@ def select_batch(
         now = time.time()
     sparse = matrix = starts = None
     if offsets is not None:
-        held = _core.buffers(relevance, timestamp, importance, tokens)
-        if held is None:
-            held = _converted(relevance, timestamp, importance, tokens)
+        held = _held(relevance, timestamp, importance, tokens)
         starts = columns.offsets_column(offsets, held.rows)
         queries = len(starts) - 1
     else:
-        held = _core.buffers(None, timestamp, importance, tokens)
-        if held is None:
-            held = _converted(None, timestamp, importance, tokens)
+        held = _held(None, timestamp, importance, tokens, relevance_apart=True)
         if isinstance(relevance, tuple):
             if len(relevance) != 3:
                 raise ColumnError(f"relevance is a tuple of {len(relevance)}; expected (indptr, rows, scores)")
@@ -192,9 +188,16 @@ def _run(batch: _core.Batch, threads: int) -> None:
                 other.join()
 
 
-def _converted(relevance: Any, timestamp: Any, importance: Any, tokens: Any) -> _core.Buffers:
-    """Columns that the kernel cannot read as they are, converted."""
-    arrays: dict[str, np.ndarray] = {}
+def _held(
+    relevance: Any, timestamp: Any, importance: Any, tokens: Any, *, relevance_apart: bool = False
+) -> _core.Buffers:
+    """The columns where they lie if the kernel can read them there, else converted."""
+    if relevance is None and not relevance_apart:
+        columns.relevance_column(None)  # raises: the kernel takes None for scores that come another way
+    held = _core.buffers(relevance, timestamp, importance, tokens)
+    if held is not None:
+        return held
+    arrays: dict[str, npt.NDArray[Any]] = {}
     if relevance is not None:
         arrays["relevance"] = columns.relevance_column(relevance)
     arrays["timestamp"] = columns.timestamp_column(timestamp)
@@ -202,7 +205,10 @@ def _converted(relevance: Any, timestamp: Any, importance: Any, tokens: Any) -> 
     if tokens is not None:
         arrays["tokens"] = columns.tokens_column(tokens)
     columns.check_lengths(**arrays)
-    return _core.buffers(arrays.get("relevance"), arrays["timestamp"], arrays["importance"], arrays.get("tokens"))
+    held = _core.buffers(arrays.get("relevance"), arrays["timestamp"], arrays["importance"], arrays.get("tokens"))
+    if held is None:
+        raise ColumnError("a column changed while it was read")
+    return held
 
 
 def _refuse_negative_tokens(held: _core.Buffers) -> None:
@@ -218,9 +224,9 @@ def _settings(config: Any, now: Any, has_tokens: bool, rows: int) -> _core.Plan:
         )
     settings = _core.plan(config, now, has_tokens)
     if settings is None:
-        if rows == 0:
-            return _core.plan(SelectionConfig(), 0.0, has_tokens)
-        settings = _core.plan(plain_config(config), float(now), has_tokens)
+        plain, clock = (SelectionConfig(), 0.0) if rows == 0 else (plain_config(config), _seconds(now))
+        settings = _core.plan(plain, clock, has_tokens)
+        assert settings is not None
     return settings
 
 
@@ -238,4 +244,15 @@ def _overflow_message(timestamp: float, row: int) -> str:
     message = f"timestamp[{row}] is {timestamp!r}, too far ahead of the clock for its recency to be a float"
     if abs(timestamp) > 1e11:
         message += "; it looks like milliseconds, expected seconds since the epoch"
+    """A config (None: the default one) and a clock as C numbers, checked unless there are no rows."""
+    if config is None:
+        config = SelectionConfig()
     return message
+def _seconds(now: Any) -> float:
+    if isinstance(now, np.ndarray) and now.ndim == 0:
+        now = now[()]
+    if not isinstance(now, Real):
+        raise TypeError(f"now is {now!r}; expected seconds since the epoch")
+    return float(now)
+
+
