@@ -168,10 +168,24 @@ def select_batch(
 
 def _run(batch: _core.Batch, threads: int) -> None:
     """Do a batch's queries with this thread and others, which have all ended when this returns or raises."""
-    others = [threading.Thread(target=batch.run, daemon=True) for _ in range(threads - 1)]
+    errors: list[BaseException] = []
+
+    def help_out() -> None:
+        try:
+            batch.run()
+        except BaseException as error:
+            errors.append(error)
+            batch.stop()
+
+    others: list[threading.Thread] = []
     try:
-        for other in others:
-            other.start()
+        for _ in range(threads - 1):
+            other = threading.Thread(target=help_out, daemon=True)
+            try:
+                other.start()
+            except RuntimeError:
+                break  # the system gives no more threads; those there are do the work
+            others.append(other)
         while not batch.run(_SECONDS_BETWEEN_SIGNALS):
             pass
     except BaseException:
@@ -179,8 +193,9 @@ def _run(batch: _core.Batch, threads: int) -> None:
         raise
     finally:
         for other in others:
-            if other.ident is not None:
-                other.join()
+            other.join()
+    if errors:
+        raise errors[0]
 
 
 def _held(
