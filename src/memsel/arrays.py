@@ -13,8 +13,8 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-
 import numpy.typing as npt
+
 from . import _core, columns
 from .config import SelectionConfig, check_words, plain_config
 from .errors import ColumnError
@@ -106,7 +106,7 @@ def select_batch(
     Args:
         relevance: with ``offsets``, the similarities of all queries' candidates, shape (n,). Otherwise every query
             chooses among all rows: shape (q, n), or ``(indptr, rows, scores)`` with the scores of query i at
-            ``indptr[i]:indptr[i+1]`` and 0.5 for rows that are not named (of a row named twice the last score counts).
+            ``indptr[i]:indptr[i+1]`` and 0.5 for rows not named (of a row named twice the last score counts).
         timestamp, importance, tokens: shape (n,), as in ``select_arrays``.
         offsets: integers, shape (q + 1,): the candidates of query i are the rows ``offsets[i]:offsets[i+1]``, and its
             indices count from 0 there.
@@ -141,28 +141,38 @@ def select_batch(
     _refuse_negative_tokens(held)
     configs = _one_or_each(config, queries, "config", (SelectionConfig, type(None)))
     clocks = _one_or_each(now, queries, "now", (int, float))
-    if len(configs) == len(clocks) == 1:
-        settings = [_settings(configs[0] or SelectionConfig(), clocks[0], held.has_tokens, held.rows and queries)]
+    shared = len(configs) == len(clocks) == 1
+    settings = []
+    refused: Exception | None = None
+    if shared:
+        settings.append(_settings(configs[0], clocks[0], held.has_tokens, held.rows and queries))
     else:
-        settings = [
-            _settings(
-                configs[query % len(configs)] or SelectionConfig(), clocks[query % len(clocks)], held.has_tokens, held.rows
-            )
-            for query in range(queries)
-        ]
-    codes = np.empty(held.rows * (1 if starts is not None else queries), np.uint8) if outcomes else None
-    batch = _core.Batch(queries, held, settings, starts, matrix, sparse, codes)
-    _run(batch, min(threads, queries))
+        for query in range(queries):
+            rows = held.rows if starts is None else int(starts[query + 1] - starts[query])
+            try:
+                settings.append(
+                    _settings(configs[query % len(configs)], clocks[query % len(clocks)], held.has_tokens, rows)
+                )
+            except (ArithmeticError, TypeError, ValueError) as error:
+                # A query before this one may fail for its rows, and is then the one to name.
+                refused = type(error)(f"query {query}: {error}")
+                break
+    able = queries if shared else len(settings)
+    codes = np.empty(held.rows * (queries if starts is None else 1), np.uint8) if outcomes else None
+    batch = _core.Batch(able, held, settings, starts, matrix, sparse, codes)
+    _run(batch, min(threads, able))
     failure = batch.failure()
     if failure is not None:
         query, row = failure
         first = 0 if starts is None else int(starts[query])
         raise OverflowError(f"query {query}: {_overflow_message(held.timestamp_at(first + row), row)}")
-    parts = None
-    if codes is not None:
-        parts = [codes[a:b] for a, b in zip(starts[:-1], starts[1:], strict=True)] if starts is not None else list(
-            codes.reshape(queries, held.rows)
-        )
+    if refused is not None:
+        raise refused
+    parts: list[Any] | None = None
+    if codes is not None and starts is not None:
+        parts = np.split(codes, starts[1:-1])[:queries]
+    elif codes is not None:
+        parts = list(codes.reshape(queries, held.rows))
     return batch.selections(Selection, parts)
 
 
@@ -228,6 +238,9 @@ def _refuse_negative_tokens(held: _core.Buffers) -> None:
 
 
 def _settings(config: Any, now: Any, has_tokens: bool, rows: int) -> _core.Plan:
+    """A config (None: the default one) and a clock as C numbers, checked unless there are no rows."""
+    if config is None:
+        config = SelectionConfig()
     if check_words(config)[1]:
         raise ValueError(
             "recency_from is 'accessed', but columns have one time a row; pass the last access as the timestamp column"
@@ -240,8 +253,16 @@ def _settings(config: Any, now: Any, has_tokens: bool, rows: int) -> _core.Plan:
     return settings
 
 
+def _seconds(now: Any) -> float:
+    if isinstance(now, np.ndarray) and now.ndim == 0:
+        now = now[()]
+    if not isinstance(now, Real):
+        raise TypeError(f"now is {now!r}; expected seconds since the epoch")
+    return float(now)
+
+
 def _one_or_each(given: Any, queries: int, name: str, one: tuple[type, ...]) -> list[Any]:
-    if isinstance(given, one) or not (isinstance(given, Sequence) or hasattr(given, "__array__")) or np.ndim(given) == 0:
+    if isinstance(given, one) or not (isinstance(given, Sequence) or np.ndim(given) > 0) or isinstance(given, str):
         return [given]
     each = given.tolist() if hasattr(given, "tolist") else list(given)
     if len(each) != queries:
@@ -253,15 +274,4 @@ def _overflow_message(timestamp: float, row: int) -> str:
     message = f"timestamp[{row}] is {timestamp!r}, too far ahead of the clock for its recency to be a float"
     if abs(timestamp) > 1e11:
         message += "; it looks like milliseconds, expected seconds since the epoch"
-    """A config (None: the default one) and a clock as C numbers, checked unless there are no rows."""
-    if config is None:
-        config = SelectionConfig()
     return message
-def _seconds(now: Any) -> float:
-    if isinstance(now, np.ndarray) and now.ndim == 0:
-        now = now[()]
-    if not isinstance(now, Real):
-        raise TypeError(f"now is {now!r}; expected seconds since the epoch")
-    return float(now)
-
-
