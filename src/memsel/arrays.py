@@ -9,13 +9,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from itertools import pairwise
 from numbers import Real
 from typing import Any
 
 import numpy as np
-
 import numpy.typing as npt
+
 from . import _core, columns
 from .config import SelectionConfig, check_words, plain_config
 from .errors import ColumnError
@@ -68,8 +67,8 @@ def select_arrays(
         now: seconds since the epoch; the clock (``time.time``) when None.
         outcomes: also say of every row what became of it.
 
-    Columns are NumPy arrays or anything with ``__array__``, a buffer, DLPack or the Arrow C interface; contiguous
-    native ones are read without a copy. They must not be written to while the call runs.
+    Columns are NumPy arrays or anything with ``__array__``, a buffer, DLPack or the Arrow C interface; contiguous native
+    ones are read without a copy. They must not be written to while the call runs.
 
     Raises:
         ColumnError: a column has another length, shape or value than it may; ColumnTypeError for another type.
@@ -107,7 +106,7 @@ def select_batch(
     Args:
         relevance: with ``offsets``, the similarities of all queries' candidates, shape (n,). Otherwise every query
             chooses among all rows: shape (q, n), or ``(indptr, rows, scores)`` with the scores of query i at
-            ``indptr[i]:indptr[i+1]`` and 0.5 for rows that are not named (of a row named twice the last score counts).
+            ``indptr[i]:indptr[i+1]`` and 0.5 for rows not named (of a row named twice the last score counts).
         timestamp, importance, tokens: shape (n,), as in ``select_arrays``.
         offsets: integers, shape (q + 1,): the candidates of query i are the rows ``offsets[i]:offsets[i+1]``, and its
             indices count from 0 there.
@@ -142,41 +141,61 @@ def select_batch(
     _refuse_negative_tokens(held)
     configs = _one_or_each(config, queries, "config", (SelectionConfig, type(None)))
     clocks = _one_or_each(now, queries, "now", (int, float))
-    if len(configs) == len(clocks) == 1:
-        settings = [_settings(configs[0] or SelectionConfig(), clocks[0], held.has_tokens, held.rows and queries)]
+    shared = len(configs) == len(clocks) == 1
+    settings = []
+    refused: Exception | None = None
+    if shared:
+        settings.append(_settings(configs[0], clocks[0], held.has_tokens, held.rows and queries))
     else:
-        settings = [
-            _settings(
-                configs[query % len(configs)] or SelectionConfig(),
-                clocks[query % len(clocks)],
-                held.has_tokens,
-                held.rows,
-            )
-            for query in range(queries)
-        ]
-    codes = np.empty(held.rows * (1 if starts is not None else queries), np.uint8) if outcomes else None
-    batch = _core.Batch(queries, held, settings, starts, matrix, sparse, codes)
-    _run(batch, min(threads, queries))
+        for query in range(queries):
+            rows = held.rows if starts is None else int(starts[query + 1] - starts[query])
+            try:
+                settings.append(
+                    _settings(configs[query % len(configs)], clocks[query % len(clocks)], held.has_tokens, rows)
+                )
+            except (ArithmeticError, TypeError, ValueError) as error:
+                # A query before this one may fail for its rows, and is then the one to name.
+                refused = type(error)(f"query {query}: {error}")
+                break
+    able = queries if shared else len(settings)
+    codes = np.empty(held.rows * (queries if starts is None else 1), np.uint8) if outcomes else None
+    batch = _core.Batch(able, held, settings, starts, matrix, sparse, codes)
+    _run(batch, min(threads, able))
     failure = batch.failure()
     if failure is not None:
         query, row = failure
         first = 0 if starts is None else int(starts[query])
         raise OverflowError(f"query {query}: {_overflow_message(held.timestamp_at(first + row), row)}")
-    parts = None
-    if codes is not None:
-        if starts is not None:
-            parts = [codes[first:end] for first, end in pairwise(starts)]
-        else:
-            parts = list(codes.reshape(queries, held.rows))
+    if refused is not None:
+        raise refused
+    parts: list[Any] | None = None
+    if codes is not None and starts is not None:
+        parts = np.split(codes, starts[1:-1])[:queries]
+    elif codes is not None:
+        parts = list(codes.reshape(queries, held.rows))
     return batch.selections(Selection, parts)
 
 
 def _run(batch: _core.Batch, threads: int) -> None:
     """Do a batch's queries with this thread and others, which have all ended when this returns or raises."""
-    others = [threading.Thread(target=batch.run, daemon=True) for _ in range(threads - 1)]
+    errors: list[BaseException] = []
+
+    def help_out() -> None:
+        try:
+            batch.run()
+        except BaseException as error:
+            errors.append(error)
+            batch.stop()
+
+    others: list[threading.Thread] = []
     try:
-        for other in others:
-            other.start()
+        for _ in range(threads - 1):
+            other = threading.Thread(target=help_out, daemon=True)
+            try:
+                other.start()
+            except RuntimeError:
+                break  # the system gives no more threads; those there are do the work
+            others.append(other)
         while not batch.run(_SECONDS_BETWEEN_SIGNALS):
             pass
     except BaseException:
@@ -184,8 +203,9 @@ def _run(batch: _core.Batch, threads: int) -> None:
         raise
     finally:
         for other in others:
-            if other.ident is not None:
-                other.join()
+            other.join()
+    if errors:
+        raise errors[0]
 
 
 def _held(
@@ -218,6 +238,9 @@ def _refuse_negative_tokens(held: _core.Buffers) -> None:
 
 
 def _settings(config: Any, now: Any, has_tokens: bool, rows: int) -> _core.Plan:
+    """A config (None: the default one) and a clock as C numbers, checked unless there are no rows."""
+    if config is None:
+        config = SelectionConfig()
     if check_words(config)[1]:
         raise ValueError(
             "recency_from is 'accessed', but columns have one time a row; pass the last access as the timestamp column"
@@ -230,9 +253,16 @@ def _settings(config: Any, now: Any, has_tokens: bool, rows: int) -> _core.Plan:
     return settings
 
 
+def _seconds(now: Any) -> float:
+    if isinstance(now, np.ndarray) and now.ndim == 0:
+        now = now[()]
+    if not isinstance(now, Real):
+        raise TypeError(f"now is {now!r}; expected seconds since the epoch")
+    return float(now)
+
+
 def _one_or_each(given: Any, queries: int, name: str, one: tuple[type, ...]) -> list[Any]:
-    is_sequence = isinstance(given, Sequence) or hasattr(given, "__array__")
-    if isinstance(given, one) or not is_sequence or np.ndim(given) == 0:
+    if isinstance(given, one) or not (isinstance(given, Sequence) or np.ndim(given) > 0) or isinstance(given, str):
         return [given]
     each = given.tolist() if hasattr(given, "tolist") else list(given)
     if len(each) != queries:
@@ -244,15 +274,4 @@ def _overflow_message(timestamp: float, row: int) -> str:
     message = f"timestamp[{row}] is {timestamp!r}, too far ahead of the clock for its recency to be a float"
     if abs(timestamp) > 1e11:
         message += "; it looks like milliseconds, expected seconds since the epoch"
-    """A config (None: the default one) and a clock as C numbers, checked unless there are no rows."""
-    if config is None:
-        config = SelectionConfig()
     return message
-def _seconds(now: Any) -> float:
-    if isinstance(now, np.ndarray) and now.ndim == 0:
-        now = now[()]
-    if not isinstance(now, Real):
-        raise TypeError(f"now is {now!r}; expected seconds since the epoch")
-    return float(now)
-
-
