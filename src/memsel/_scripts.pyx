@@ -3,7 +3,8 @@
 Four characters a token holds for English prose and for little else. The vocabulary was built so that what is common in
 its training text is short: an English word is one token, a Chinese character four fifths of one, an emoji two. This
 module cuts a text the way the vocabulary's own pattern does (words with the space before them, digits by threes, runs
-of punctuation) and adds up what such pieces cost on average. The costs were fitted by benchmarks/tokens/fit.py.
+of punctuation) and adds up what such pieces cost on average. The costs are a least-squares fit to the texts in
+benchmarks/tokens/texts and to sources and JSON of this project, rounded by hand; those of emoji are the vocabulary's.
 """
 
 cdef enum:  # the classes of characters

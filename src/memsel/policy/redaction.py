@@ -360,6 +360,7 @@ _NAME_ROWS: Final = (
     ("pass", "password", r"(?<![a-z])", r"(?=[ ]?=)"),
     ("pass", "password", r"[_.-]", r"(?=[\"'`\]]{0,2}[ ]?[:=])"),
     ("pass", "password", r"[\"']", r"(?=[\"'])"),
+    ("pass", "loose", r"(?<![a-z])", r"(?=[ ]?:)"),
     ("secret", "password", r"", r"(?![ _-]?(?:access|key|token|id\b))"),
     ("credential", "login", r"", r"s?"),
     ("creds", "login", r"(?<![a-z])", r""),
@@ -382,7 +383,7 @@ _NAME_ROWS: Final = (
     *((word, "key", r"", r"[ _-]?(?:d['’ ]?[ ]?)?(?:api|secr[eè]te|priv[ée]e)") for word in ("clé", "cle")),
 )
 _NAME_END: Final = (
-    r"(?:s(?=\\{0,2}[\"'`]?\s?[:=]\s?[^\s\d]))?+(?:[_-]?(?:confirm(?:ation)?|again|repeat|value|plain))?+"
+    r"(?:s(?=\\{0,2}[\"'`]?\s?[:=]\s?[^\s\d]))?+(?:[_-]?(?:confirm(?:ation)?|again|repeat|value|plain|base))?+"
     r"(?:_?\d{1,2})?+(?![\w-])"
 )
 _NAMES: Final = {
@@ -414,7 +415,7 @@ _PROSE = re.compile(
     # what stands between a name and its value in a sentence or a table
     r"""(?: \s?\([\w ,.@/-]{1,40}\)
           | \s(?:for|of|on|at|in|du|de|des|pour|sur|au|aux|à|d['’])\s?[\w.@'’/-]{1,40}(?:\s[\w.@'’/-]{1,40}){0,3}?
-          | \s(?:wi-?fi|admin|root|prod|ssh|vpn) )??
+          | \s(?:wi-?fi|admin|root|prod|ssh|vpn|provisoire|temporaire|actuel) )??
         (?: \s{1,4}(?:is|was|are|est|était|sera|being|to|equals|as|c['’]est|will\ be|set\ to)
             (?:\s(?:now|still|currently|maintenant|toujours|literally|exactly|simply|just))?+ \s?:?
           | \s{0,4}: | \s{0,4}(?:[|→–—-]|->) )
@@ -498,7 +499,7 @@ def _without_named_values(text: str) -> str:
 def _named_value(text: str, lowered: str, name: _Name) -> tuple[int, int, str] | None:
     """Where the value of a name stands and what to write there, or None where there is none or it is no secret."""
     kind = name.kind
-    marker = PASSWORD if kind in ("password", "login") else API_KEY
+    marker = PASSWORD if kind in ("password", "loose", "login") else API_KEY
     before = lowered[max(0, name.start - 40) : name.start]
     if kind in ("other", "bare") and _HARMLESS_KEYS.search(before):
         return None
@@ -586,6 +587,8 @@ def _is_quoted_secret(inside: str, kind: str, certainty: int) -> bool:
         return False
     if kind == "password":
         return value.lower() not in _NOT_A_PASSWORD if certainty >= _LIKELY else _looks_random(value)
+    if kind == "loose":
+        return " " not in value and _looks_random(value)
     if kind == "login":
         return _USER_AND_PASSWORD.match(value) is not None or (" " not in value and _looks_random(value))
     if kind in ("other", "bare"):
@@ -607,6 +610,8 @@ def _is_bare_secret(value: str, following: str, kind: str, name: str, certainty:
         return False
     if kind in ("other", "bare"):
         return certainty == _CERTAIN and _is_long_secret(value, kind)
+    if kind == "loose":  # "tests pass: 12" is no password
+        return _looks_random(value)
     if certainty < _FLAGGED:
         if _UNIT.match(following):
             return False
