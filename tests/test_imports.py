@@ -30,6 +30,7 @@ ROOMS = {
     "files": "files",
     "tokens": "tokens",
     "_core": "_core",
+    "_arrow": "_arrow",
     "_scripts": "_scripts",
     "_gather": "_gather",
     "config": "config",
@@ -46,13 +47,14 @@ ARROWS: dict[str, set[str]] = {
     "selector": {"entry", "tokens", "_core", "_gather"},
     "arrays": {"columns", "_core"},
     "entry": {"_gather"},
-    "columns": {"_core"},
+    "columns": {"_core", "_arrow"},
     "tokens": {"_scripts"},
     "config": set(),
     "errors": set(),
     "_core": set(),
     "_gather": set(),
     "_scripts": set(),
+    "_arrow": set(),
     "package": set(ROOMS.values()) - {"cli", "adapters"},
 }
 COMPILED = sorted(SOURCE.rglob("*.pyx"))
