@@ -241,7 +241,7 @@ class MemorySelector:
             cls._recency_score is _OWN[0]
             and cls._token_estimate is _OWN[1]
             and cls._apply_token_budget is _OWN[2]
-            and (len(self.__dict__) == 1 or _OVERRIDABLE.isdisjoint(self.__dict__))
+            and _OVERRIDABLE.isdisjoint(self.__dict__)
         ):
             return None
         config = self.config
