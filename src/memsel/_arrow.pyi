@@ -1,6 +1,10 @@
+from typing import final
+
+@final
 class Buffer:
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+@final
 class Chunk:
     @property
     def length(self) -> int: ...
@@ -11,6 +15,7 @@ class Chunk:
     @property
     def dictionary(self) -> Chunk | None: ...
 
+@final
 class Column:
     @property
     def format(self) -> str: ...
