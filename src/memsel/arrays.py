@@ -67,8 +67,8 @@ def select_arrays(
         now: seconds since the epoch; the clock (``time.time``) when None.
         outcomes: also say of every row what became of it.
 
-    Columns are NumPy arrays or anything with ``__array__``, a buffer, DLPack or the Arrow C interface; contiguous native
-    ones are read without a copy. They must not be written to while the call runs.
+    Columns are NumPy arrays or anything with ``__array__``, a buffer, DLPack or the Arrow C interface; contiguous
+    native ones are read without a copy. They must not be written to while the call runs.
 
     Raises:
         ColumnError: a column has another length, shape or value than it may; ColumnTypeError for another type.
