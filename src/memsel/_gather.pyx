@@ -316,7 +316,9 @@ cdef int pack_id(PackedEntry self) except -1:
 cdef dict stored_state(self, tuple names):
     """The named attributes and whatever else was set on an object, as ``vars`` of a plain dataclass would be."""
     state = {name: getattr(self, name) for name in names}
-    state.update(getattr(self, "__dict__", ()))
+    added = object.__getstate__(self)  # the instance's dict, or a pair of it and the slots of subclasses
+    for part in added if type(added) is tuple else (added,):
+        state.update(part or ())
     return state
 
 
