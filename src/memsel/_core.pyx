@@ -559,7 +559,7 @@ cdef enum:
 cdef void write_outcomes(const Settings* settings, const Columns* columns, const Walk* walk,
                          const vector[KeptRow]* kept, uint8_t* outcomes) noexcept nogil:
     """One code a row, after a walk without overflow."""
-    cdef double recency, composite
+    cdef double recency = 0.0, composite = 0.0
     cdef Ranked last, this
     cdef int64_t row
     cdef size_t i
@@ -716,7 +716,7 @@ def buffers(relevance, timestamp, importance, tokens):
     that bring their own.
     """
     cdef Buffers made = Buffers.__new__(Buffers)
-    cdef int64_t rows, others
+    cdef int64_t rows = 0, others = 0
     cdef char letter
     if made.hold(timestamp, &rows) != b"d":
         return None
