@@ -34,7 +34,8 @@ int filter(const FilterQuery& query, const Relevance* relevance, const double* t
     double highest[kBlockRows];
     const double relevance_weight = query.relevance_weight;
     const double importance_weight = query.importance_weight;
-    // Never 0, so that an infinite recency shows whatever its weight; and more than a denormal weight's 2^-18 of itself.
+    // Never 0, so that an infinite recency shows whatever its weight; and above a denormal weight, which has no room
+    // for 2^-18 of itself.
     const double recency_weight =
         (query.recency_weight > 0.0 ? query.recency_weight * (1.0 + 0x1p-18) : 0.0) + 1e-300;
     const double clock = query.clock;

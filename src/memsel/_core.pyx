@@ -803,8 +803,8 @@ cdef class Batch:
     cdef vector[Settings] settings       # one, or one a query
     cdef vector[vector[KeptRow]] kept
     cdef vector[int64_t] overflowed      # the row whose exponent overflows, or -1
-    # Where scores are sparse: where each query's begin (else empty), and their rows, in copies that were checked, since a
-    # caller's array may be written to meanwhile; and the scores themselves, where they are.
+    # Where scores are sparse: where each query's begin (else empty) and their rows, in copies that were checked, since a
+    # caller's arrays may be written to meanwhile; and the scores, where they lie.
     cdef vector[int64_t] sparse_starts
     cdef vector[int64_t] sparse_rows
     cdef const double* sparse_scores
