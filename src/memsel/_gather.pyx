@@ -355,9 +355,14 @@ def score_as_float(value, entry_id):
     if isinstance(value, NDARRAY) and value.ndim:
         raise TypeError(f"the score of {entry_id!r} is an array of shape {value.shape}; expected one number")
     if type(value) is not float:
-        if not isinstance(value, numbers.Real):
-            1.0 * value
-        value = float(value)
+        try:
+            if not isinstance(value, numbers.Real):
+                1.0 * value
+            value = float(value)
+        except TypeError:
+            raise TypeError(f"the score of {entry_id!r} is a {type(value).__name__}; expected a number") from None
+        except OverflowError:
+            raise OverflowError(f"the score of {entry_id!r} is too large for a float") from None
     return value
 
 
