@@ -1,36 +1,38 @@
-// The filter pass: which rows of a block may still matter. It only ever discards; what it lets through is scored exactly.
-// One source, compiled once for each instruction set (filter_level.cpp); the level is chosen when the module is imported.
+// The filter pass: which rows of a block may still matter. It only ever discards; what it lets through is scored
+// exactly. One source, compiled once for each instruction set (filter_level.cpp); the level is chosen when the module
+// is imported.
 //
-// Why no row that matters is lost. Let u = 2^-53, a = fl(w_rel*relevance), b = fl(w_imp*importance), t = fl(w_rec*recency)
-// and c = fl(fl(a + t) + b) the composite; a row matters if c >= bound. Sums of float64 values have no underflow error, so
-// |c - (a + t + b)| <= 2.01 u (|a| + |b| + |t|).
+// Why no row that matters is lost. Let a = fl(w_rel*relevance), b = fl(w_imp*importance), t = fl(w_rec*recency) and c =
+// fl(fl(a + t) + b) the composite; a row matters if c >= bound. The filter computes the same a and b, an upper bound T
+// of t, and F = fl(fl(a + T) + b), in this order and without contraction. Rounding never turns an order round: from T
+// >= t follows fl(a + T) >= fl(a + t), and so F >= c >= bound, whatever the magnitudes, overflows and denormals
+// included. A row is dropped if F < bound; a NaN is not. (If c is no NaN but F is, an infinity stands in it.)
 //
-// The filter computes U = (a + b) + kSlack (|a| + |b|), with kSlack = 16 u, and T, an upper bound of t, and keeps the row
-// unless fl(U + T) < cut, with cut = (bound - kSlack |bound|) - 1e-300.
+// T = fl(w*p), with p from an upper bound of 2^y and y = rate * age the exponent of recency in base 2. Rounding being
+// monotone here as well, w*p >= w_rec*recency in exact arithmetic is enough.
 //
-// T. 2^y <= 2^floor(y) (1 + y - floor(y)), the chord between powers of two, at most 6.2 % above. The right side is the
-// float64 whose bits are (y + 1023) * 2^52 as an integer, so it costs an addition that leaves y in fixed point in the low
-// bits, a shift and an integer addition. Rounding y to 2^-20 takes at most 2^-21 of it away, relative, and the rounding of
-// the exponent less than 1e-12; T = w_rec (1 + 2^-18) p is therefore at least t (1 + 2^-19), in exact arithmetic as in
-// float64. Where w_rec <= 0, t <= 0, and T is next to nothing. y is held to -1021 (2^-1021 is no less than what it stands
-// for) and to 1024, where p is infinite: such a row is kept, and exact scoring finds the overflow.
+// p. 2^y <= 2^floor(y) (1 + y - floor(y)), the chord between powers of two, at most 6.2 % above. The right side is the
+// float64 whose bits are (y + 1023) * 2^52 as an integer, so it costs an addition that leaves y in fixed point in the
+// low bits, a shift and an integer addition. Rounding y to a multiple of 2^-20 takes at most 2^-21 of p away, relative,
+// since no slope of the chord is above its value. y and the exponent that exact scoring uses are each rounded a few
+// times: of |y| <= 1025 they lose less than 1e-12, be it that a factor is denormal (the other one is then small enough
+// or the age is large enough for the loss to stay below 1e-15). exp is wrong by less than 1e-15 of itself. So p >=
+// recency (1 - 2^-20). y is held to -1021, where p = 2^-1021 is no less than the recency it stands for, and to 1024,
+// where p is infinite: such a row is kept, and exact scoring finds the overflow. A NaN of y makes the composite NaN,
+// and any p will do.
 //
-// If c >= bound, then a + b >= bound - t - 2.01 u (|a| + |b| + |t|). For t >= 0, T - t >= 2^-19 t outweighs 2.01 u t; a
-// negative t only helps. What remains, 2.01 u (|a| + |b|), and the errors of U, of U + T and of the cut (together below
-// 9 u (|a| + |b|) + 3 u |bound|, T's own share being covered by its surplus) stay below the slack of U and of the cut. The
-// constant covers shares that are themselves denormal. A level may contract a*b + c, which rounds once less; that moves a
-// or b by u of itself at most, which is within the same slack.
+// w. For w_rec > 0 it is fl(fl(w_rec (1 + 2^-18)) + 1e-300), which is at least w_rec (1 + 2^-19): a denormal w_rec has
+// no room for so small a share of itself, and 1e-300 is more than that. So w*p >= w_rec (1 + 2^-19) (1 - 2^-20)
+// recency, and that is above w_rec*recency. For w_rec <= 0, t <= 0 or NaN, and w is 1e-300: next to nothing, yet not 0
+// * infinity.
 //
-// Rows with U + T infinite upwards or NaN are kept, and so is every row while the cut is NaN. A row whose U is minus infinity
-// is dropped unless T is infinite: its composite is minus infinity or NaN, which matters to no bound but minus infinity,
-// and the filter is not used with that bound. A row whose recency overflows has an infinite T, so that it is always kept.
+// A row whose recency overflows has an infinite p and T, and F is infinite or NaN: it is always kept.
 #pragma once
 
 #include <cstdint>
 
 namespace memsel {
 
-constexpr double kSlack = 16.0 / 9007199254740992.0;
 constexpr int kBlockRows = 512;
 
 struct FilterQuery {
@@ -38,7 +40,7 @@ struct FilterQuery {
     double importance_weight;
     double recency_weight;
     double clock;            // seconds since the epoch
-    double exponent_rate;    // log2(e) * -(ln 2 / half_life) / 3600: the exponent of 2 per second of age
+    double exponent_rate;    // -(ln 2 / half_life) / 3600 * log2(e): the exponent of 2 per second of age
     bool clamp_future;       // an age below 0 counts as 0
     double bound;            // rows whose composite is below do not matter; not minus infinity
 };

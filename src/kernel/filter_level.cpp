@@ -3,8 +3,11 @@
 
 #include "filter.hpp"
 
-#include <cmath>
 #include <cstring>
+
+#if defined(_MSC_VER) && !defined(__clang__)
+#pragma fp_contract(off)
+#endif
 
 namespace memsel {
 namespace {
@@ -28,42 +31,42 @@ inline double chord_above_power(double fixed_point) {
 template <class Relevance, class Importance>
 int filter(const FilterQuery& query, const Relevance* relevance, const double* timestamp,
            const Importance* importance, int rows, std::uint16_t* offsets) {
-    double bounds[kBlockRows];
+    double highest[kBlockRows];
     const double relevance_weight = query.relevance_weight;
     const double importance_weight = query.importance_weight;
-    // Never 0, so that an infinite recency shows whatever its weight.
-    const double recency_weight = query.recency_weight > 0.0 ? query.recency_weight * (1.0 + 0x1p-18) : 1e-300;
+    // Never 0, so that an infinite recency shows whatever its weight; and more than a denormal weight's 2^-18 of itself.
+    const double recency_weight =
+        (query.recency_weight > 0.0 ? query.recency_weight * (1.0 + 0x1p-18) : 0.0) + 1e-300;
     const double clock = query.clock;
     const double rate = query.exponent_rate;
     // An age held to 0 or more holds the exponent to one side of 0.
     const double most = kFixedPoint + (query.clamp_future && rate <= 0.0 ? 0.0 : 1024.0);
     const double least = kFixedPoint - (query.clamp_future && rate > 0.0 ? 0.0 : 1021.0);
-    const double cut = (query.bound - kSlack * std::fabs(query.bound)) - 1e-300;
+    const double bound = query.bound;
 
     for (int i = 0; i < rows; ++i) {
         const double a = relevance_weight * static_cast<double>(relevance[i]);
         const double b = importance_weight * static_cast<double>(importance[i]);
-        const double sum = (a + b) + kSlack * (std::fabs(a) + std::fabs(b));
         double y = kFixedPoint + rate * (clock - timestamp[i]);
         y = y > least ? y : least;
         y = y < most ? y : most;
-        bounds[i] = sum + recency_weight * chord_above_power(y);
+        highest[i] = (a + recency_weight * chord_above_power(y)) + b;
     }
 
     int found = 0;
     int first = 0;
     for (; first + kGroupRows <= rows; first += kGroupRows) {
         std::int64_t hits = 0;
-        for (int i = first; i < first + kGroupRows; ++i) hits += !(bounds[i] < cut);
+        for (int i = first; i < first + kGroupRows; ++i) hits += !(highest[i] < bound);
         if (hits == 0) continue;
         for (int i = first; i < first + kGroupRows; ++i) {
             offsets[found] = static_cast<std::uint16_t>(i);
-            found += !(bounds[i] < cut);
+            found += !(highest[i] < bound);
         }
     }
     for (; first < rows; ++first) {
         offsets[found] = static_cast<std::uint16_t>(first);
-        found += !(bounds[first] < cut);
+        found += !(highest[first] < bound);
     }
     return found;
 }

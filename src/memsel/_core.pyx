@@ -346,7 +346,8 @@ cdef int64_t rank_columns(const Scoring* scoring, double min_score, const Admiss
     query.recency_weight = scoring.recency_weight
     query.clamp_future = scoring.clamp_future
     query.clock = scoring.now
-    query.exponent_rate = scoring.minus_lambda * LOG2_E / 3600.0
+    # In this order, the product is finite where minus_lambda is.
+    query.exponent_rate = scoring.minus_lambda / 3600.0 * LOG2_E
     last.score = admission.last_score
     last.row = admission.last_row
 
