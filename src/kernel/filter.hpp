@@ -18,8 +18,8 @@
 // times: of |y| <= 1025 they lose less than 1e-12, be it that a factor is denormal (the other one is then small enough
 // or the age is large enough for the loss to stay below 1e-15). exp is wrong by less than 1e-15 of itself. So p >=
 // recency (1 - 2^-20). y is held to -1021, where p = 2^-1021 is no less than the recency it stands for, and to 1024,
-// where p is infinite: such a row is kept, and exact scoring finds the overflow. A NaN of y makes the composite NaN,
-// and any p will do.
+// where p is infinite: such a row is kept, and exact scoring finds the overflow. A NaN of y is held to the higher end:
+// where clamping makes an infinite age 0, the composite need not be NaN.
 //
 // w. For w_rec > 0 it is fl(fl(w_rec (1 + 2^-18)) + 1e-300), which is at least w_rec (1 + 2^-19): a denormal w_rec has
 // no room for so small a share of itself, and 1e-300 is more than that. So w*p >= w_rec (1 + 2^-19) (1 - 2^-20)

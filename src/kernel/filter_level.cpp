@@ -31,8 +31,9 @@ int filter(const FilterQuery& query, const Relevance* relevance, const double* t
         const double a = relevance_weight * static_cast<double>(relevance[i]);
         const double b = importance_weight * static_cast<double>(importance[i]);
         double y = kFixedPoint + rate * (clock - timestamp[i]);
-        y = y > least ? y : least;
+        // A NaN becomes the most: a rate of 0 makes one of an infinite age, which clamping may make 0.
         y = y < most ? y : most;
+        y = y > least ? y : least;
         highest[i] = (a + recency_weight * chord_above_power(y)) + b;
     }
 
