@@ -48,6 +48,7 @@ ctypedef fused importance_t:
     float
 
 cdef object NUMPY_FLOAT64 = numpy.float64
+cdef object NDARRAY = numpy.ndarray
 cdef object EMPTY = numpy.empty
 cdef object INT64 = numpy.dtype(numpy.int64)
 cdef object FLOAT64 = numpy.dtype(numpy.float64)
@@ -115,7 +116,10 @@ cdef class Plan:
         if not PyIndex_Check(limit):
             return False
         if not PyLong_CheckExact(limit):
-            limit = limit.__index__()
+            try:
+                limit = limit.__index__()
+            except TypeError:
+                return False  # an array of no dimensions has the method, and refuses where it holds no integer
         integer = PyLong_AsLongLongAndOverflow(limit, &overflow)
         self.c.top_k = INT64_MAX if overflow > 0 else 0 if overflow < 0 or integer < 0 else integer
         return True
@@ -139,7 +143,10 @@ cdef class Plan:
         elif not PyIndex_Check(limit):
             return False
         elif not PyLong_CheckExact(limit):
-            limit = limit.__index__()
+            try:
+                limit = limit.__index__()
+            except TypeError:
+                return False
         integer = PyLong_AsLongLongAndOverflow(limit, &overflow)
         if overflow < 0 or (overflow == 0 and integer < 0):
             self.c.budget.nothing_fits = True
@@ -352,7 +359,7 @@ cdef enum:
 cdef void write_outcomes(const Settings* settings, const Columns* columns, const Walk* walk,
                          const vector[KeptRow]* kept, uint8_t* outcomes) noexcept nogil:
     """One code a row, after a walk without overflow."""
-    cdef double recency, composite
+    cdef double recency = 0.0, composite = 0.0
     cdef Ranked last, this
     cdef int64_t row
     cdef size_t i
@@ -483,6 +490,8 @@ cdef class Buffers:
         cdef char letter
         if not PyObject_CheckBuffer(column):
             return 0
+        if type(column) is not NDARRAY and isinstance(column, NDARRAY):
+            return 0  # a subclass may mean more than its buffer says: a masked array's nulls are not in it
         try:
             PyObject_GetBuffer(column, view, PyBUF_FORMAT | PyBUF_ND | PyBUF_STRIDES)
         except (BufferError, ValueError):
@@ -507,7 +516,7 @@ def buffers(relevance, timestamp, importance, tokens):
     that bring their own.
     """
     cdef Buffers made = Buffers.__new__(Buffers)
-    cdef int64_t rows, others
+    cdef int64_t rows = 0, others = 0
     cdef char letter
     if made.hold(timestamp, &rows) != b"d":
         return None
@@ -572,6 +581,13 @@ cdef int64_t first_negative(const int64_t* tokens, int64_t rows) noexcept nogil:
     return -1
 
 
+cdef int check_place(int64_t place, int64_t least, int64_t most) except -1:
+    """Refuse a place that a caller's array did not have when it was checked."""
+    if place < least or place > most:
+        raise ValueError("offsets or rows were written to while they were read")
+    return 0
+
+
 cdef class Batch:
     """Queries over columns, their settings and what they keep.
 
@@ -583,9 +599,12 @@ cdef class Batch:
     cdef vector[Settings] settings       # one, or one a query
     cdef vector[vector[KeptRow]] kept
     cdef vector[int64_t] overflowed      # the row whose exponent overflows, or -1
-    cdef const double* sparse_scores     # where scores are sparse: the three arrays of their rows, else NULL
-    cdef const int64_t* sparse_rows
-    cdef const int64_t* sparse_starts
+    # Where scores are sparse: where each query's begin (else empty) and their rows, in copies that were checked, since a
+    # caller's arrays may be written to meanwhile; and the scores, where they lie.
+    cdef vector[int64_t] sparse_starts
+    cdef vector[int64_t] sparse_rows
+    cdef const double* sparse_scores
+    cdef vector[vector[double]] idle     # columns of 0.5 that no thread is using
     cdef uint8_t* outcomes               # or NULL; a query's begin at outcome_starts[query]
     cdef vector[int64_t] outcome_starts
     cdef WorkQueue queue
@@ -600,16 +619,23 @@ cdef class Batch:
         array, a code for each row of each query, or None.
         """
         cdef Columns part
-        cdef int64_t query, first, rows = columns.columns.rows
+        cdef int64_t query, first, last, rows = columns.columns.rows
         cdef const int64_t[::1] starts, sparse_rows
         cdef const double[::1] sparse_scores
         cdef uint8_t[::1] codes
         self.kept_alive = [columns, relevance, sparse, outcomes]
         if sparse is not None:
             starts, sparse_rows, sparse_scores = sparse
-            self.sparse_starts = &starts[0]
+            if starts.shape[0] <= queries or sparse_rows.shape[0] > sparse_scores.shape[0]:
+                raise ValueError("sparse scores are too few")
+            for first in sparse_rows:
+                check_place(first, 0, rows - 1)
+                self.sparse_rows.push_back(first)
+            for query in range(queries + 1):
+                first = starts[query]
+                check_place(first, self.sparse_starts.back() if query > 0 else 0, sparse_rows.shape[0])
+                self.sparse_starts.push_back(first)
             if sparse_rows.shape[0] > 0:
-                self.sparse_rows = &sparse_rows[0]
                 self.sparse_scores = &sparse_scores[0]
         if outcomes is not None and outcomes.size > 0:
             codes = outcomes
@@ -619,7 +645,10 @@ cdef class Batch:
             first = 0
             if offsets is not None:
                 first = offsets[query]
-                part.rows = offsets[query + 1] - first
+                last = offsets[query + 1]
+                check_place(first, 0, last)
+                check_place(last, first, rows)
+                part.rows = last - first
                 part.relevance = <const char*>part.relevance + first * (4 if part.relevance_is_float32 else 8)
                 part.timestamp = part.timestamp + first
                 part.importance = <const char*>part.importance + first * (4 if part.importance_is_float32 else 8)
@@ -647,8 +676,14 @@ cdef class Batch:
         """Do queries until none is left, or for about so many seconds; True when none is left."""
         cdef vector[double] relevance
         cdef bint finished
+        if self.idle.size() > 0:
+            relevance.swap(self.idle.back())
+            self.idle.pop_back()
         with nogil:
             finished = self.work(seconds, &relevance)
+        if relevance.size() > 0:
+            self.idle.resize(self.idle.size() + 1)
+            self.idle.back().swap(relevance)
         return finished
 
     def stop(self):
@@ -668,7 +703,7 @@ cdef class Batch:
                 return True
             columns = self.queries[query]
             settings = &self.settings[query if self.settings.size() > 1 else 0]
-            if self.sparse_starts != NULL:
+            if self.sparse_starts.size() > 0:
                 if relevance.size() == 0:
                     relevance.assign(<size_t>columns.rows + 1, 0.5)
                 for i in range(self.sparse_starts[query], self.sparse_starts[query + 1]):
@@ -681,7 +716,7 @@ cdef class Batch:
             elif self.outcomes != NULL:
                 write_outcomes(settings, &columns, &walk, &self.kept[query],
                                self.outcomes + self.outcome_starts[query])
-            if self.sparse_starts != NULL:
+            if self.sparse_starts.size() > 0:
                 for i in range(self.sparse_starts[query], self.sparse_starts[query + 1]):
                     relevance[0][self.sparse_rows[i]] = 0.5
         return False
@@ -831,6 +866,8 @@ def select_columns(Buffers columns not None, Plan settings not None, type make n
     cdef int64_t overflowed
     cdef uint8_t* codes = NULL
     cdef Py_buffer view
+    if columns.columns.relevance == NULL and columns.columns.rows > 0:
+        raise ValueError("columns without relevance")
     if columns.columns.rows >= GIL_ROWS:
         with nogil:
             overflowed = pack_columns(&settings.c, &columns.columns, &best, &walk, &kept)

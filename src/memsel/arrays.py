@@ -9,9 +9,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from . import _core, columns
 from .config import SelectionConfig, check_words, plain_config
@@ -65,8 +67,9 @@ def select_arrays(
         now: seconds since the epoch; the clock (``time.time``) when None.
         outcomes: also say of every row what became of it.
 
-    Columns are NumPy arrays or anything with ``__array__``, a buffer, DLPack or the Arrow C interface; contiguous native
-    ones are read without a copy. They must not be written to while the call runs.
+    Columns are NumPy arrays or anything with ``__array__``, a buffer, DLPack or the Arrow C interface; contiguous
+    native ones are read without a copy. They should not be written to while the call runs: each row is then ranked by
+    some value that it had.
 
     Raises:
         ColumnError: a column has another length, shape or value than it may; ColumnTypeError for another type.
@@ -76,11 +79,9 @@ def select_arrays(
     """
     if now is None:
         now = time.time()
-    held = _core.buffers(relevance, timestamp, importance, tokens)
-    if held is None:
-        held = _converted(relevance, timestamp, importance, tokens)
+    held = _held(relevance, timestamp, importance, tokens)
     _refuse_negative_tokens(held)
-    settings = _settings(SelectionConfig() if config is None else config, now, held.has_tokens, held.rows)
+    settings = _settings(config, now, held.has_tokens, held.rows)
     codes = np.empty(held.rows, np.uint8) if outcomes else None
     try:
         return _core.select_columns(held, settings, Selection, codes)
@@ -106,7 +107,7 @@ def select_batch(
     Args:
         relevance: with ``offsets``, the similarities of all queries' candidates, shape (n,). Otherwise every query
             chooses among all rows: shape (q, n), or ``(indptr, rows, scores)`` with the scores of query i at
-            ``indptr[i]:indptr[i+1]`` and 0.5 for rows that are not named (of a row named twice the last score counts).
+            ``indptr[i]:indptr[i+1]`` and 0.5 for rows not named (of a row named twice the last score counts).
         timestamp, importance, tokens: shape (n,), as in ``select_arrays``.
         offsets: integers, shape (q + 1,): the candidates of query i are the rows ``offsets[i]:offsets[i+1]``, and its
             indices count from 0 there.
@@ -124,15 +125,11 @@ def select_batch(
         now = time.time()
     sparse = matrix = starts = None
     if offsets is not None:
-        held = _core.buffers(relevance, timestamp, importance, tokens)
-        if held is None:
-            held = _converted(relevance, timestamp, importance, tokens)
+        held = _held(relevance, timestamp, importance, tokens)
         starts = columns.offsets_column(offsets, held.rows)
         queries = len(starts) - 1
     else:
-        held = _core.buffers(None, timestamp, importance, tokens)
-        if held is None:
-            held = _converted(None, timestamp, importance, tokens)
+        held = _held(None, timestamp, importance, tokens, relevance_apart=True)
         if isinstance(relevance, tuple):
             if len(relevance) != 3:
                 raise ColumnError(f"relevance is a tuple of {len(relevance)}; expected (indptr, rows, scores)")
@@ -145,37 +142,61 @@ def select_batch(
     _refuse_negative_tokens(held)
     configs = _one_or_each(config, queries, "config", (SelectionConfig, type(None)))
     clocks = _one_or_each(now, queries, "now", (int, float))
-    if len(configs) == len(clocks) == 1:
-        settings = [_settings(configs[0] or SelectionConfig(), clocks[0], held.has_tokens, held.rows and queries)]
+    shared = len(configs) == len(clocks) == 1
+    settings = []
+    refused: Exception | None = None
+    if shared:
+        settings.append(_settings(configs[0], clocks[0], held.has_tokens, held.rows and queries))
     else:
-        settings = [
-            _settings(
-                configs[query % len(configs)] or SelectionConfig(), clocks[query % len(clocks)], held.has_tokens, held.rows
-            )
-            for query in range(queries)
-        ]
-    codes = np.empty(held.rows * (1 if starts is not None else queries), np.uint8) if outcomes else None
-    batch = _core.Batch(queries, held, settings, starts, matrix, sparse, codes)
-    _run(batch, min(threads, queries))
+        for query in range(queries):
+            rows = held.rows if starts is None else int(starts[query + 1] - starts[query])
+            try:
+                settings.append(
+                    _settings(configs[query % len(configs)], clocks[query % len(clocks)], held.has_tokens, rows)
+                )
+            except (ArithmeticError, TypeError, ValueError) as error:
+                # A query before this one may fail for its rows, and is then the one to name.
+                refused = type(error)(f"query {query}: {error}")
+                break
+    able = queries if shared else len(settings)
+    codes = np.empty(held.rows * (queries if starts is None else 1), np.uint8) if outcomes else None
+    batch = _core.Batch(able, held, settings, starts, matrix, sparse, codes)
+    _run(batch, min(threads, able))
     failure = batch.failure()
     if failure is not None:
         query, row = failure
         first = 0 if starts is None else int(starts[query])
         raise OverflowError(f"query {query}: {_overflow_message(held.timestamp_at(first + row), row)}")
-    parts = None
-    if codes is not None:
-        parts = [codes[a:b] for a, b in zip(starts[:-1], starts[1:], strict=True)] if starts is not None else list(
-            codes.reshape(queries, held.rows)
-        )
+    if refused is not None:
+        raise refused
+    parts: list[Any] | None = None
+    if codes is not None and starts is not None:
+        parts = np.split(codes, starts[1:-1])[:queries]
+    elif codes is not None:
+        parts = list(codes.reshape(queries, held.rows))
     return batch.selections(Selection, parts)
 
 
 def _run(batch: _core.Batch, threads: int) -> None:
     """Do a batch's queries with this thread and others, which have all ended when this returns or raises."""
-    others = [threading.Thread(target=batch.run, daemon=True) for _ in range(threads - 1)]
+    errors: list[BaseException] = []
+
+    def help_out() -> None:
+        try:
+            batch.run()
+        except BaseException as error:
+            errors.append(error)
+            batch.stop()
+
+    others: list[threading.Thread] = []
     try:
-        for other in others:
-            other.start()
+        for _ in range(threads - 1):
+            other = threading.Thread(target=help_out, daemon=True)
+            try:
+                other.start()
+            except RuntimeError:
+                break  # the system gives no more threads; those there are do the work
+            others.append(other)
         while not batch.run(_SECONDS_BETWEEN_SIGNALS):
             pass
     except BaseException:
@@ -183,13 +204,21 @@ def _run(batch: _core.Batch, threads: int) -> None:
         raise
     finally:
         for other in others:
-            if other.ident is not None:
-                other.join()
+            other.join()
+    if errors:
+        raise errors[0]
 
 
-def _converted(relevance: Any, timestamp: Any, importance: Any, tokens: Any) -> _core.Buffers:
-    """Columns that the kernel cannot read as they are, converted."""
-    arrays: dict[str, np.ndarray] = {}
+def _held(
+    relevance: Any, timestamp: Any, importance: Any, tokens: Any, *, relevance_apart: bool = False
+) -> _core.Buffers:
+    """The columns where they lie if the kernel can read them there, else converted."""
+    if relevance is None and not relevance_apart:
+        columns.relevance_column(None)  # raises: the kernel takes None for scores that come another way
+    held = _core.buffers(relevance, timestamp, importance, tokens)
+    if held is not None:
+        return held
+    arrays: dict[str, npt.NDArray[Any]] = {}
     if relevance is not None:
         arrays["relevance"] = columns.relevance_column(relevance)
     arrays["timestamp"] = columns.timestamp_column(timestamp)
@@ -197,7 +226,10 @@ def _converted(relevance: Any, timestamp: Any, importance: Any, tokens: Any) -> 
     if tokens is not None:
         arrays["tokens"] = columns.tokens_column(tokens)
     columns.check_lengths(**arrays)
-    return _core.buffers(arrays.get("relevance"), arrays["timestamp"], arrays["importance"], arrays.get("tokens"))
+    held = _core.buffers(arrays.get("relevance"), arrays["timestamp"], arrays["importance"], arrays.get("tokens"))
+    if held is None:
+        raise ColumnError("a column changed while it was read")
+    return held
 
 
 def _refuse_negative_tokens(held: _core.Buffers) -> None:
@@ -207,20 +239,31 @@ def _refuse_negative_tokens(held: _core.Buffers) -> None:
 
 
 def _settings(config: Any, now: Any, has_tokens: bool, rows: int) -> _core.Plan:
+    """A config (None: the default one) and a clock as C numbers, checked unless there are no rows."""
+    if config is None:
+        config = SelectionConfig()
     if check_words(config)[1]:
         raise ValueError(
             "recency_from is 'accessed', but columns have one time a row; pass the last access as the timestamp column"
         )
     settings = _core.plan(config, now, has_tokens)
     if settings is None:
-        if rows == 0:
-            return _core.plan(SelectionConfig(), 0.0, has_tokens)
-        settings = _core.plan(plain_config(config), float(now), has_tokens)
+        plain, clock = (SelectionConfig(), 0.0) if rows == 0 else (plain_config(config), _seconds(now))
+        settings = _core.plan(plain, clock, has_tokens)
+        assert settings is not None
     return settings
 
 
+def _seconds(now: Any) -> float:
+    if isinstance(now, np.ndarray) and now.ndim == 0:
+        now = now[()]
+    if not isinstance(now, Real):
+        raise TypeError(f"now is {now!r}; expected seconds since the epoch")
+    return float(now)
+
+
 def _one_or_each(given: Any, queries: int, name: str, one: tuple[type, ...]) -> list[Any]:
-    if isinstance(given, one) or not (isinstance(given, Sequence) or hasattr(given, "__array__")) or np.ndim(given) == 0:
+    if isinstance(given, one) or not (isinstance(given, Sequence) or np.ndim(given) > 0) or isinstance(given, str):
         return [given]
     each = given.tolist() if hasattr(given, "tolist") else list(given)
     if len(each) != queries:
