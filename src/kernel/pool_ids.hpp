@@ -59,6 +59,12 @@ public:
         place(shard, static_cast<std::uint64_t>(row) << kFragmentBits | fragment_of(mixed_hash));
         ++shard.used;
     }
+    // Makes room for so many more ids at once.
+    void reserve(std::size_t more) {
+        for (Shard& shard : shards_) {
+            while ((shard.used + more / kShards) * 4 > shard.slots.size() * 3) grow(shard);
+        }
+    }
     void erase(std::uint64_t mixed_hash, std::int64_t row) {
         Shard& shard = shards_[mixed_hash % kShards];
         const std::uint64_t wanted = static_cast<std::uint64_t>(row) << kFragmentBits | fragment_of(mixed_hash);

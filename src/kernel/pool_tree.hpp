@@ -23,6 +23,8 @@
 #include <utility>
 #include <vector>
 
+#include "prefetch.hpp"
+
 namespace memsel {
 
 // --- records, by row number ---------------------------------------------------------------------------------------------
@@ -67,15 +69,20 @@ struct Key {
     }
 };
 
+inline int bit_width(std::uint64_t value) {
+#if defined(__GNUC__) || defined(__clang__)
+    return value == 0 ? 0 : 64 - __builtin_clzll(value);
+#else
+    int width = 0;
+    for (; value != 0; value >>= 1) ++width;
+    return width;
+#endif
+}
+
 // Tokens in sixteen bits: the same number up to 2047, then ten bits after the leading one. Never falls as tokens rise.
 inline std::uint16_t token_code(std::int64_t tokens) {
-    auto value = static_cast<std::uint64_t>(tokens);
-    unsigned shift = 0;
-    while (value >= 2048) {
-        value >>= 1;
-        ++shift;
-    }
-    return static_cast<std::uint16_t>((shift << 10) + value);
+    const int shift = std::max(0, bit_width(static_cast<std::uint64_t>(tokens)) - 11);
+    return static_cast<std::uint16_t>((static_cast<std::int64_t>(shift) << 10) + (tokens >> shift));
 }
 
 // Rows of class c have at most 16 * 2^c tokens; rows of more are in no class.
@@ -84,9 +91,8 @@ constexpr std::int64_t kFirstClassTokens = 16;
 
 // The first class that holds every row of at most so many tokens; kTokenClasses where none does.
 inline int token_class(std::int64_t tokens) {
-    int number = 0;
-    for (std::int64_t most = kFirstClassTokens; number < kTokenClasses && tokens > most; most *= 2) ++number;
-    return number;
+    const int above = tokens <= kFirstClassTokens ? 0 : bit_width(static_cast<std::uint64_t>(tokens - 1)) - 4;
+    return std::min(above, kTokenClasses);
 }
 
 // What a block's or a group's rows have in common. Importances are those of the index, float32.
@@ -213,9 +219,23 @@ struct Block {
     }
     Summary summary() const {
         Summary made;
+        std::array<float, kTokenClasses + 1> most;
+        most.fill(Summary::kNone);
         for (std::size_t at = 0; at < size(); ++at) {
-            made.add(timestamp[at], importance[at], tokens[at], class_of_code(tokens[at]));
+            made.newest = std::max(made.newest, timestamp[at]);
+            made.oldest = std::min(made.oldest, timestamp[at]);
         }
+        for (std::size_t at = 0; at < size(); ++at) {
+            made.least_importance = std::min(made.least_importance, importance[at]);
+            made.fewest_tokens = std::min(made.fewest_tokens, tokens[at]);
+            float& of_class = most[static_cast<std::size_t>(class_of_code(tokens[at]))];
+            of_class = std::max(of_class, importance[at]);
+        }
+        float so_far = Summary::kNone;
+        for (std::size_t number = 0; number < kTokenClasses; ++number) {
+            made.most_by_class[number] = so_far = std::max(so_far, most[number]);
+        }
+        made.most_importance = std::max(so_far, most[kTokenClasses]);
         return made;
     }
 };
@@ -608,6 +628,7 @@ inline void Change::rebuild_index() {
         auto block = std::make_shared<Block>();
         block->reserve(end - first);
         for (std::size_t i = first; i < end; ++i) {
+            if (i + 16 < keys.size()) prefetch(&root_.record(keys[i + 16].row));
             const Record& record = root_.record(keys[i].row);
             block->push(record.timestamp, static_cast<float>(record.effective_importance()), keys[i].row,
                         token_code(record.tokens));

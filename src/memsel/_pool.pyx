@@ -70,6 +70,7 @@ cdef extern from "pool_ids.hpp" namespace "memsel" nogil:
         Cursor find(uint64_t mixed_hash)
         int64_t next(Cursor&)
         void insert(uint64_t mixed_hash, int64_t row) except +
+        void reserve(size_t more) except +
         void erase(uint64_t mixed_hash, int64_t row)
         size_t bytes()
 
@@ -358,6 +359,8 @@ cdef class PackedPool:
                 records[i].last_access = timestamp[i] if last_access is None else last_access[i]
                 records[i].tokens = tokens[i]
         try:
+            if count >= ROWS_BETWEEN_TURNS:
+                self.table.reserve(count)
             # New ids stand in the table before their rows are there, and count as unknown until then.
             for start in range(0, count, ROWS_BETWEEN_TURNS):
                 end = min(start + ROWS_BETWEEN_TURNS, count)
@@ -389,14 +392,19 @@ cdef class PackedPool:
             for i in range(count):
                 numbers[i] = rows[i]
 
-    def load(self, ids, const int64_t[::1] rows not None, const double[::1] timestamp not None,
+    def load(self, list ids not None, const int64_t[::1] rows not None, const double[::1] timestamp not None,
              const double[::1] importance not None, const double[::1] decay_factor not None,
              const double[::1] last_access not None, const int64_t[::1] tokens not None, int64_t next_row):
-        """Fill an empty pool with rows that rise and are below ``next_row``; False where two of the ids are one."""
+        """Fill an empty pool with rows that rise and are below ``next_row``; False where two of the ids are one.
+
+        ``ids``: exact str and int, as many as there are rows.
+        """
         cdef vector[Record] records
-        cdef int64_t count = rows.shape[0], i
-        cdef uint64_t mixed
+        cdef int64_t count = rows.shape[0], start, end, i
+        cdef vector[uint64_t] mixed
+        cdef object entry_id
         records.resize(count + 1)
+        mixed.resize(ROWS_BETWEEN_TURNS)
         with nogil:
             for i in range(count):
                 records[i].timestamp = timestamp[i]
@@ -404,13 +412,18 @@ cdef class PackedPool:
                 records[i].decay_factor = decay_factor[i]
                 records[i].last_access = last_access[i]
                 records[i].tokens = tokens[i]
-        i = 0
-        for entry_id in ids:
-            mixed = RowTable.mixed(<uint64_t>PyObject_Hash(entry_id))
-            if self.find_hashed(entry_id, mixed) >= 0:
-                return False
-            self.name(rows[i], entry_id, mixed)
-            i += 1
+        self.table.reserve(count)
+        for start in range(0, count, ROWS_BETWEEN_TURNS):
+            end = min(start + ROWS_BETWEEN_TURNS, count)
+            for i in range(start, end):
+                mixed[i - start] = RowTable.mixed(<uint64_t>PyObject_Hash(<object>PyList_GET_ITEM(ids, i)))
+            for i in range(start, end):
+                if i + 16 < end:
+                    self.table.fetch(mixed[i + 16 - start])
+                entry_id = <object>PyList_GET_ITEM(ids, i)
+                if self.find_hashed(entry_id, mixed[i - start]) >= 0:
+                    return False
+                self.name(rows[i], entry_id, mixed[i - start])
         if count > 0:
             with nogil:
                 self.store.load(&rows[0], records.data(), count, next_row)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from . import _core, _pool, columns, poolfile
 from ._gather import score_as_float
-from .arrays import Selection, _one_or_each, _run
+from .arrays import Selection, _one_or_each, _run, _seconds
 from .config import SelectionConfig, check_words, plain_config
 from .errors import ColumnError, ColumnTypeError, InputError
 from .tokens import checked_count
@@ -26,7 +26,6 @@ from .tokens import checked_count
 __all__ = ["MemoryPool", "PoolRow"]
 
 _LARGEST_INT64 = 2**63 - 1
-_FIELDS = ("importance", "decay_factor", "timestamp", "last_access")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,22 +148,32 @@ class MemoryPool:
                 for row, payload in zip(numbers.tolist(), kept or [None] * len(numbers), strict=True):
                     self._keep_payload(row, payload)
 
-    def update(self, id: str | int, **fields: Any) -> None:
-        """Set fields of a memory: any of importance, decay_factor, timestamp, last_access and tokens.
+    def update(
+        self,
+        id: str | int,
+        *,
+        importance: Any = None,
+        decay_factor: Any = None,
+        timestamp: Any = None,
+        last_access: Any = None,
+        tokens: Any = None,
+    ) -> None:
+        """Set fields of a memory; those that are None stay as they are.
 
         Raises:
             KeyError: there is no memory of this id.
-            TypeError: another field; ColumnTypeError for a value of another type, ColumnError for tokens below 0.
+            ColumnTypeError: a value is of another type than it may be; ColumnError for tokens below 0.
         """
-        if not fields.keys() <= _UPDATABLE:
-            unknown = next(name for name in fields if name not in _UPDATABLE)
-            raise TypeError(f"{unknown!r} is no field to update; expected one of {', '.join(sorted(_UPDATABLE))}")
-        values: list[Any] = [_number(fields[name], name) if name in fields else None for name in _FIELDS]
-        importance, decay_factor, timestamp, last_access = values
-        tokens = _tokens(fields["tokens"]) if "tokens" in fields else None
+        values = (
+            timestamp if timestamp is None else _number(timestamp, "timestamp"),
+            importance if importance is None else _number(importance, "importance"),
+            decay_factor if decay_factor is None else _number(decay_factor, "decay_factor"),
+            last_access if last_access is None else _number(last_access, "last_access"),
+            tokens if tokens is None else _tokens(tokens),
+        )
         entry_id = _plain_id(id, "id")
         with self._writing:
-            if not self._packed.change(entry_id, timestamp, importance, decay_factor, last_access, tokens):
+            if not self._packed.change(entry_id, *values):
                 raise KeyError(id)
 
     def touch(self, id: str | int, *, now: float | None = None) -> None:
@@ -388,9 +397,6 @@ class MemoryPool:
             self._packed.payloads.pop(row, None)
 
 
-_UPDATABLE = {*_FIELDS, "tokens"}
-
-
 def _plain_id(given: Any, name: str) -> str | int:
     """The id as exactly str or exactly int."""
     if type(given) is str or type(given) is int:
@@ -480,7 +486,7 @@ def _settings(config: Any, now: Any, living: int) -> _core.Plan:
         if living == 0:
             settings = _core.plan(SelectionConfig(), 0.0)
         else:
-            settings = _core.plan(plain_config(config), float(now))
+            settings = _core.plan(plain_config(config), _seconds(now))
     assert settings is not None
     return settings
 
