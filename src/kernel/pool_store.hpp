@@ -13,6 +13,21 @@
 
 namespace memsel {
 
+// Records as they come in, column by column.
+struct RecordColumns {
+    const double* timestamp = nullptr;
+    const double* importance = nullptr;
+    const double* decay_factor = nullptr;  // null: 1
+    const double* last_access = nullptr;   // null: the timestamp
+    const std::int64_t* tokens = nullptr;
+    std::int64_t count = 0;
+
+    Record at(std::int64_t i) const {
+        return {timestamp[i], importance[i], decay_factor == nullptr ? 1.0 : decay_factor[i],
+                last_access == nullptr ? timestamp[i] : last_access[i], tokens[i]};
+    }
+};
+
 using Snapshot = std::shared_ptr<const Root>;
 
 class PoolStore {
@@ -40,23 +55,23 @@ public:
     }
 
     // Many rows, all of them or, where memory runs out, none. Of a row that occurs twice the last record counts.
-    void put_all(const std::int64_t* rows, const Record* records, std::int64_t count) {
+    void put_all(const std::int64_t* rows, const RecordColumns& records) {
         auto next = std::make_shared<Root>(*snapshot());
         Change change(*next, block_rows_);
-        if (count >= kFewRows && count >= next->living / 4) {
-            for (std::int64_t i = 0; i < count; ++i) change.write(rows[i], records[i]);
+        if (records.count >= kFewRows && records.count >= next->living / 4) {
+            for (std::int64_t i = 0; i < records.count; ++i) change.write(rows[i], records.at(i));
             change.rebuild_index();
         } else {
-            for (std::int64_t i = 0; i < count; ++i) change.put(rows[i], records[i]);
+            for (std::int64_t i = 0; i < records.count; ++i) change.put(rows[i], records.at(i));
         }
         publish(std::move(next));
     }
 
     // Starts over with rows that rise; every row so far given is below `next_row`.
-    void load(const std::int64_t* rows, const Record* records, std::int64_t count, std::int64_t next_row) {
+    void load(const std::int64_t* rows, const RecordColumns& records, std::int64_t next_row) {
         auto next = std::make_shared<Root>();
         Change change(*next, block_rows_);
-        for (std::int64_t i = 0; i < count; ++i) change.write(rows[i], records[i]);
+        for (std::int64_t i = 0; i < records.count; ++i) change.write(rows[i], records.at(i));
         change.rebuild_index();
         change.give_up_to(next_row);
         publish(std::move(next));

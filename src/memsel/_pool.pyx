@@ -45,6 +45,14 @@ cdef extern from "pool_tree.hpp" namespace "memsel" nogil:
         const Record& record(int64_t row)
 
 cdef extern from "pool_store.hpp" namespace "memsel" nogil:
+    cdef cppclass RecordColumns:
+        RecordColumns()
+        const double* timestamp
+        const double* importance
+        const double* decay_factor
+        const double* last_access
+        const int64_t* tokens
+        int64_t count
     cdef cppclass Snapshot:
         Snapshot()
     cdef cppclass PoolStore:
@@ -55,8 +63,8 @@ cdef extern from "pool_store.hpp" namespace "memsel" nogil:
         int64_t next_row()
         void put(int64_t row, const Record&) except +
         void remove(int64_t row) except +
-        void put_all(const int64_t* rows, const Record* records, int64_t count) except +
-        void load(const int64_t* rows, const Record* records, int64_t count, int64_t next_row) except +
+        void put_all(const int64_t* rows, const RecordColumns& records) except +
+        void load(const int64_t* rows, const RecordColumns& records, int64_t next_row) except +
         void give_up_to(int64_t next_row) except +
 
 cdef extern from "pool_ids.hpp" namespace "memsel" nogil:
@@ -344,20 +352,22 @@ cdef class PackedPool:
         """
         cdef int64_t first = self.store.next_row(), next_row = first, row, count = len(ids)
         cdef vector[int64_t] rows
-        cdef vector[Record] records
         cdef vector[uint64_t] mixed
+        cdef RecordColumns records
         cdef int64_t start, end, i, old
         cdef object entry_id
-        rows.resize(count + 1)
-        records.resize(count + 1)
+        if count == 0:
+            return
+        records.timestamp = &timestamp[0]
+        records.importance = &importance[0]
+        if decay_factor is not None:
+            records.decay_factor = &decay_factor[0]
+        if last_access is not None:
+            records.last_access = &last_access[0]
+        records.tokens = &tokens[0]
+        records.count = count
+        rows.resize(count)
         mixed.resize(ROWS_BETWEEN_TURNS)
-        with nogil:
-            for i in range(count):
-                records[i].timestamp = timestamp[i]
-                records[i].importance = importance[i]
-                records[i].decay_factor = 1.0 if decay_factor is None else decay_factor[i]
-                records[i].last_access = timestamp[i] if last_access is None else last_access[i]
-                records[i].tokens = tokens[i]
         try:
             if count >= ROWS_BETWEEN_TURNS:
                 self.table.reserve(count)
@@ -384,7 +394,7 @@ cdef class PackedPool:
                 with nogil:
                     pass
             with nogil:
-                self.store.put_all(rows.data(), records.data(), count)
+                self.store.put_all(rows.data(), records)
         except BaseException:
             self.store.give_up_to(next_row)
             raise
@@ -399,19 +409,11 @@ cdef class PackedPool:
 
         ``ids``: exact str and int, as many as there are rows.
         """
-        cdef vector[Record] records
-        cdef int64_t count = rows.shape[0], start, end, i
+        cdef RecordColumns records
         cdef vector[uint64_t] mixed
+        cdef int64_t count = rows.shape[0], start, end, i
         cdef object entry_id
-        records.resize(count + 1)
         mixed.resize(ROWS_BETWEEN_TURNS)
-        with nogil:
-            for i in range(count):
-                records[i].timestamp = timestamp[i]
-                records[i].importance = importance[i]
-                records[i].decay_factor = decay_factor[i]
-                records[i].last_access = last_access[i]
-                records[i].tokens = tokens[i]
         self.table.reserve(count)
         for start in range(0, count, ROWS_BETWEEN_TURNS):
             end = min(start + ROWS_BETWEEN_TURNS, count)
@@ -425,8 +427,14 @@ cdef class PackedPool:
                     return False
                 self.name(rows[i], entry_id, mixed[i - start])
         if count > 0:
+            records.timestamp = &timestamp[0]
+            records.importance = &importance[0]
+            records.decay_factor = &decay_factor[0]
+            records.last_access = &last_access[0]
+            records.tokens = &tokens[0]
+            records.count = count
             with nogil:
-                self.store.load(&rows[0], records.data(), count, next_row)
+                self.store.load(&rows[0], records, next_row)
         else:
             self.store.give_up_to(next_row)
         return True
