@@ -344,7 +344,8 @@ def test_a_batch_answers_what_its_queries_answer_alone(threads):
         [f"m{i}" for i in range(500)], NOW - rng.random(500) * 30 * DAY, rng.random(500), rng.integers(0, 900, 500)
     )
     similarities = [{f"m{i}": float(rng.random()) for i in rng.integers(0, 600, size)} for size in (0, 1, 16, 17, 100)]
-    configs = [SelectionConfig(top_k=k, recency_half_life_hours=h) for k, h in ((1, 1), (3, 24), (10, 720), (50, 9), (0, 9))]
+    limits = ((1, 1), (3, 24), (10, 720), (50, 9), (0, 9))
+    configs = [SelectionConfig(top_k=top_k, recency_half_life_hours=hours) for top_k, hours in limits]
     for outcomes in (False, True):
         together = pool.select_batch(similarities, config=configs, now=NOW, threads=threads, outcomes=outcomes)
         for number, selection in enumerate(together):

@@ -20,7 +20,9 @@ from memsel import MemoryPool, select_arrays
 _INF, _NAN = math.inf, math.nan
 IDS = [*range(12), *(f"id {number}" for number in range(12)), "7", "\ud800", 2**64]
 # Few values, so that ties are many; and those that break bounds.
-TIMES = [NOW, NOW - 3600.0, NOW - 86400.0, NOW - 86400.0 * 365, NOW + 60.0, NOW + 1e7, 0.0, -0.0, -1e300, _NAN, _INF, -_INF]
+TIMES = [
+    NOW, NOW - 3600.0, NOW - 86400.0, NOW - 86400.0 * 365, NOW + 60.0, NOW + 1e7, 0.0, -0.0, -1e300, _NAN, _INF, -_INF,
+]  # fmt: skip
 NUMBERS = [0.5, 0.25, 1.0, 0.0, -0.0, 5e-324, -3.0, 1e29, 1e31, -1e308, _NAN, _INF]
 
 ids = st.sampled_from(IDS)
@@ -30,7 +32,10 @@ tokens = st.one_of(st.integers(0, 60), st.integers(0, 7000), st.sampled_from([0,
 # timestamp, importance, decay factor, last access, tokens
 fields = st.tuples(times, numbers, st.one_of(st.just(1.0), numbers), times, tokens)
 weights = st.sampled_from(
-    [(0.5, 0.2, 0.3), (0.5, -0.2, 0.3), (0.0, 1.0, 0.0), (-0.5, 0.2, -0.3), (1.0, 0.0, 0.0), (0.1, 1e308, -1e308), (_INF, 1, 1)]
+    [
+        (0.5, 0.2, 0.3), (0.5, 0.2, 0.3), (0.5, -0.2, 0.3), (0.0, 1.0, 0.0), (-0.5, 0.2, -0.3), (1.0, 0.0, 0.0),
+        (0.1, 1e308, -1e308), (_INF, 1, 1),
+    ]  # fmt: skip
 )
 configs = st.builds(
     lambda weight, **rest: config(

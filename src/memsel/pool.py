@@ -263,7 +263,7 @@ class MemoryPool:
         codes = np.empty(query.living, np.uint8) if outcomes else None
         selection = query.select(settings, Selection, codes)
         if selection is None:
-            raise OverflowError(_overflow_message(*query.overflow))
+            raise OverflowError(_overflow_message(query.overflow))
         return selection
 
     def select_batch(
@@ -316,7 +316,7 @@ class MemoryPool:
         _run(batch, min(threads, len(queries)))
         failed = batch.failure()
         if failed is not None:
-            raise OverflowError(f"query {failed}: {_overflow_message(*queries[failed].overflow)}")
+            raise OverflowError(f"query {failed}: {_overflow_message(queries[failed].overflow)}")
         return [
             query.selection(Selection, None if codes is None else codes[number]) for number, query in enumerate(queries)
         ]
@@ -357,13 +357,21 @@ class MemoryPool:
             state = self._packed.state()
             payloads = self._packed.payloads.copy()
         rows = np.array(state.row_numbers(), np.int64)
-        values = {name: np.empty(len(rows)) for name in ("timestamp", "importance", "decay_factor", "last_access")}
+        timestamp, importance, decay_factor, last_access = np.empty((4, len(rows)))
         tokens = np.empty(len(rows), np.int64)
-        state.values(rows, *values.values(), tokens)
-        ids = state.ids(rows.tolist())
-        return poolfile.write(
-            path, poolfile.Content(ids, rows, **values, tokens=tokens, next_row=state.next_row, payloads=payloads)
+        state.values(rows, timestamp, importance, decay_factor, last_access, tokens)
+        content = poolfile.Content(
+            ids=state.ids(rows.tolist()),
+            rows=rows,
+            timestamp=timestamp,
+            importance=importance,
+            decay_factor=decay_factor,
+            last_access=last_access,
+            tokens=tokens,
+            next_row=state.next_row,
+            payloads=payloads,
         )
+        return poolfile.write(path, content)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, token_counter: Any = None) -> MemoryPool:
@@ -491,7 +499,9 @@ def _settings(config: Any, now: Any, living: int) -> _core.Plan:
     return settings
 
 
-def _overflow_message(entry_id: Any, timestamp: float) -> str:
+def _overflow_message(overflow: tuple[Any, float] | None) -> str:
+    assert overflow is not None
+    entry_id, timestamp = overflow
     message = f"the time of {entry_id!r} is {timestamp!r}, too far ahead of the clock for its recency to be a float"
     if abs(timestamp) > 1e11:
         message += "; it looks like milliseconds, expected seconds since the epoch"

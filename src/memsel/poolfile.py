@@ -77,7 +77,7 @@ def write(path: str | os.PathLike[str], content: Content) -> int:
     number, beside = tempfile.mkstemp(prefix=f".{os.path.basename(target)}.", suffix=".part", dir=folder)
     try:
         with open(number, "w+b") as file:
-            np.savez(file, **members)
+            np.savez(file, allow_pickle=False, **members)
             with zipfile.ZipFile(file, "a") as archive:
                 archive.comment = _COMMENT.format(version=VERSION, checksum=0).encode()
             end = file.seek(-_COMMENT_LENGTH, os.SEEK_END)
@@ -270,10 +270,15 @@ def _content(members: dict[str, npt.NDArray[Any]], name: str) -> Content:
             payloads[row] = json.loads(text[first:end], parse_constant=_no_constant)
             first = end
     return Content(
-        ids,
-        *(members[member] for member in ("row", "timestamp", "importance", "decay_factor", "last_access", "tokens")),
-        next_row,
-        payloads,
+        ids=ids,
+        rows=rows,
+        timestamp=members["timestamp"],
+        importance=members["importance"],
+        decay_factor=members["decay_factor"],
+        last_access=members["last_access"],
+        tokens=tokens,
+        next_row=next_row,
+        payloads=payloads,
     )
 
 
