@@ -1,4 +1,4 @@
-# cython: language_level=3, auto_pickle=False
+# cython: language_level=3, auto_pickle=False, cdivision=True
 # distutils: language = c++
 """The pool's kernel: ids in front, the tree of rows and its queries behind (src/kernel/pool_*.hpp).
 
@@ -15,6 +15,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.math cimport HUGE_VAL
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
 from memsel._core cimport (
@@ -25,6 +26,9 @@ from memsel._core cimport (
 cdef extern from "Python.h":
     PyObject* PyList_GET_ITEM(object, Py_ssize_t)
     bint PyUnicode_CheckExact(object)
+    Py_ssize_t PyUnicode_GET_LENGTH(object)
+    int PyUnicode_KIND(object)
+    void* PyUnicode_DATA(object)
     bint PyLong_CheckExact(object)
     bint PyFloat_CheckExact(object)
     double PyFloat_AS_DOUBLE(object)
@@ -142,6 +146,24 @@ cdef inline bint is_id(object value) noexcept:
     return PyUnicode_CheckExact(value) or PyLong_CheckExact(value)
 
 
+cdef inline bint is_same_id(PyObject* held, PyObject* given) noexcept:
+    """Whether two exact str or int are equal; the first may be NULL, which equals nothing."""
+    if held == given:
+        return True
+    if held == NULL or PyUnicode_CheckExact(<object>held) != PyUnicode_CheckExact(<object>given):
+        return False
+    if PyUnicode_CheckExact(<object>held):
+        # Every str of Python's own has the narrowest kind that its characters allow.
+        return (
+            PyUnicode_GET_LENGTH(<object>held) == PyUnicode_GET_LENGTH(<object>given)
+            and PyUnicode_KIND(<object>held) == PyUnicode_KIND(<object>given)
+            and memcmp(PyUnicode_DATA(<object>held), PyUnicode_DATA(<object>given),
+                       PyUnicode_GET_LENGTH(<object>held) * PyUnicode_KIND(<object>held)) == 0
+        )
+    # Two ints compare without an error.
+    return PyObject_RichCompareBool(<object>held, <object>given, Py_EQ)
+
+
 cdef class PackedPool:
     """Rows in memory: ids, records and the index, without the manners of the class that users see."""
 
@@ -191,20 +213,20 @@ cdef class PackedPool:
             return NULL
         return chunk.ids[row % ID_CHUNK_ROWS]
 
-    cdef inline int64_t find_hashed(self, object entry_id, uint64_t mixed) except -2:
-        """The row given to an id last, alive or not, or -1. Runs no Python code for exact str and int."""
+    cdef inline PyObject** id_place(self, int64_t row) noexcept:
+        """Where the id of a row hangs, or NULL."""
+        cdef IdChunk* chunk = self.chunks[row // ID_CHUNK_ROWS]
+        if chunk == NULL:
+            return NULL
+        return &chunk.ids[row % ID_CHUNK_ROWS]
+
+    cdef inline int64_t find_hashed(self, object entry_id, uint64_t mixed) noexcept:
+        """The row given to an id last, alive or not, or -1."""
         cdef RowTable.Cursor cursor = self.table.find(mixed)
         cdef int64_t row = self.table.next(cursor)
-        cdef PyObject* held
-        while row >= 0:
-            held = self.id_at(row)
-            if held == <PyObject*>entry_id:
-                return row
-            if held != NULL and PyUnicode_CheckExact(<object>held) == PyUnicode_CheckExact(entry_id):
-                if PyObject_RichCompareBool(<object>held, entry_id, Py_EQ):
-                    return row
+        while row >= 0 and not is_same_id(self.id_at(row), <PyObject*>entry_id):
             row = self.table.next(cursor)
-        return -1
+        return row
 
     cdef inline int64_t find(self, object entry_id) except -2:
         """The living row of an id, or -1."""
@@ -505,28 +527,37 @@ cdef class Query:
         """Add the rows of ids, with their scores if there are any, to the hits or else to the candidates."""
         cdef uint64_t mixed[IDS_TOGETHER]
         cdef int64_t found[IDS_TOGETHER]
-        cdef RowTable.Cursor cursor
+        cdef PyObject* held[IDS_TOGETHER]
+        cdef RowTable.Cursor cursors[IDS_TOGETHER]
         cdef Py_ssize_t first, i, end
         cdef int64_t row
         cdef PackedPool pool = self.pool
         for first in range(0, count, IDS_TOGETHER):
             end = min(first + IDS_TOGETHER, count) - first
+            # Each step asks for the memory that the next one reads.
+            for i in range(end):
+                prefetch(ids[first + i])
             for i in range(end):
                 if not is_id(<object>ids[first + i]):
                     raise UnreadableId(first + i)
                 mixed[i] = RowTable.mixed(<uint64_t>PyObject_Hash(<object>ids[first + i]))
                 pool.table.fetch(mixed[i])
             for i in range(end):
-                cursor = pool.table.find(mixed[i])
-                row = pool.table.next(cursor)
-                found[i] = row
-                if row >= 0 and pool.chunks[row // ID_CHUNK_ROWS] != NULL:
-                    prefetch(&pool.chunks[row // ID_CHUNK_ROWS].ids[row % ID_CHUNK_ROWS])
+                cursors[i] = pool.table.find(mixed[i])
+                found[i] = pool.table.next(cursors[i])
+                if found[i] >= 0:
+                    prefetch(pool.id_place(found[i]))
+            for i in range(end):
+                held[i] = NULL
+                if found[i] >= 0:
+                    held[i] = pool.id_at(found[i])
+                    prefetch(held[i])
             for i in range(end):
                 row = found[i]
-                # Most often the first row that the hash stands for is the one, and its id the very object given.
-                if row >= 0 and pool.id_at(row) != ids[first + i]:
-                    row = pool.find_hashed(<object>ids[first + i], mixed[i])
+                while row >= 0 and not is_same_id(held[i], ids[first + i]):
+                    row = pool.table.next(cursors[i])
+                    if row >= 0:
+                        held[i] = pool.id_at(row)
                 if row < 0:
                     continue
                 if scores == NULL:
