@@ -136,12 +136,19 @@ public:
         for (;;) {
             if (!rank(walk.admission)) return false;
             const std::vector<Ranked>& ranked = best_.finish();
+            std::int64_t taken = 0;
             for (const Ranked& one : ranked) {
                 if (walk.room <= 0 || walk.stopped) return true;
                 const Record& record = root.record(one.row);
-                if (takes(walk, one, static_cast<std::uint64_t>(record.tokens))) keep(one, record, answer);
+                if (!takes(walk, one, static_cast<std::uint64_t>(record.tokens))) continue;
+                keep(one, record, answer);
+                ++taken;
             }
             if (!goes_on(walk, ranked, root.living) || !only_fitting_from_now(walk)) return true;
+            // Where rows are left out for their tokens, the fewer are wanted, the sooner a pass ends; its first row fits.
+            if (walk.admission.only_fitting) {
+                walk.admission.capacity = std::min(std::max<std::int64_t>(kFewFitting, 2 * taken), walk.room);
+            }
         }
     }
 
@@ -150,6 +157,7 @@ private:
     static constexpr std::int64_t kLeastShare = 16;
     static constexpr std::int64_t kFewRows = 1024;
     static constexpr std::int64_t kManyHits = 65536;
+    static constexpr std::int64_t kFewFitting = 2;
     // Exponents of two from here on may mean a recency beyond float64.
     static constexpr double kHighExponent = 1000.0;
 
