@@ -1,10 +1,10 @@
 """Race the pool against everything that could hold the same memories: ``python -m benchmarks.pool``.
 
 Against memsel's own kernel over columns with a dense column of scores already made, NumPy that scores everything anew,
-and DuckDB and SQLite with the rows resident and the formula in ORDER BY. Queries come from a rotation of many, so that no
-contestant meets the same hits twice in a row, and all answers are compared before anything is timed. The result goes to
-benchmarks/results/pool.json. ``--soak SECONDS`` runs readers and writers against each other instead, ``--quick`` stops at
-100,000 rows and writes nothing.
+and DuckDB and SQLite with the rows resident and the formula in ORDER BY. Queries come from a rotation of many, so that
+no contestant meets the same hits twice in a row, and all answers are compared before anything is timed. The result goes
+to benchmarks/results/pool.json. ``--soak SECONDS`` runs readers and writers against each other instead, ``--quick``
+stops at 100,000 rows and writes nothing.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ def by_row(held: Memories, config: memsel.SelectionConfig) -> Ask:
 def by_id(held: Memories, config: memsel.SelectionConfig) -> Ask:
     # The ids are other objects than the pool's, as they are when a vector store names them.
     named = [
-        dict(zip(["".join(held.ids[row]) for row in rows], scores.tolist(), strict=True)) for rows, scores in held.queries
+        dict(zip(["".join(held.ids[row]) for row in rows], scores.tolist(), strict=True))
+        for rows, scores in held.queries
     ]
     return lambda number: held.pool.select(named[number], config=config, now=NOW)
 
@@ -184,7 +185,9 @@ def duckdb_resident(held: Memories, config: memsel.SelectionConfig) -> Ask:
 def sqlite_resident(held: Memories, config: memsel.SelectionConfig) -> Ask:
     connection = sqlite3.connect(":memory:")
     connection.create_function("exp", 1, math.exp, deterministic=True)
-    connection.execute("CREATE TABLE memories (row INTEGER PRIMARY KEY, timestamp REAL, importance REAL, tokens INTEGER)")
+    connection.execute(
+        "CREATE TABLE memories (row INTEGER PRIMARY KEY, timestamp REAL, importance REAL, tokens INTEGER)"
+    )
     columns = (range(len(held.timestamp)), held.timestamp.tolist(), held.importance.tolist(), held.tokens.tolist())
     connection.executemany("INSERT INTO memories VALUES (?, ?, ?, ?)", zip(*columns, strict=True))
     connection.execute("CREATE TABLE hits (row INTEGER PRIMARY KEY, score REAL)")
@@ -390,8 +393,8 @@ print(held() - before, pool._packed.table_bytes)
 def soak(seconds: float, readers: int = 2, writers: int = 2) -> dict[str, float]:
     """Readers and writers at once. Nothing may be lost or invented: each writer owns its ids and knows what it did.
 
-    Readers check every selection for ids that belong together, and at the end the pool is compared with the writers' own
-    books, and its answers with a scan over them.
+    Readers check every selection for ids that belong together, and at the end the pool is compared with the writers'
+    own books, and its answers with a scan over them.
     """
     rows = 200_000
     pool = memsel.MemoryPool()
@@ -416,8 +419,7 @@ def soak(seconds: float, readers: int = 2, writers: int = 2) -> dict[str, float]
                 pool.remove(one)
                 del book[one]
             elif one in book and kind < 0.6:
-                timestamp, importance, tokens = book[one]
-                book[one] = (NOW - chance.random() * 365 * _DAY, chance.random() * 0.5, tokens)
+                book[one] = (NOW - chance.random() * 365 * _DAY, chance.random() * 0.5, book[one][2])
                 pool.update(one, timestamp=book[one][0], importance=book[one][1])
             elif kind < 0.99:
                 book[one] = (NOW - chance.random() * 365 * _DAY, chance.random() * 0.5, chance.randrange(500))

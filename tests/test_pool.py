@@ -52,7 +52,8 @@ def test_an_empty_pool_selects_nothing_whatever_the_half_life():
 
 def test_an_entry_brings_its_id_fields_and_counted_tokens():
     pool = MemoryPool()
-    row = pool.upsert(entry("a", "x" * 43, timestamp=5.0, importance=0.25, decay_factor=0.5, last_access=7.0), payload=[1])
+    given = entry("a", "x" * 43, timestamp=5.0, importance=0.25, decay_factor=0.5, last_access=7.0)
+    row = pool.upsert(given, payload=[1])
     found = pool.get("a")
     assert (found.id, found.row, found.timestamp, found.importance) == ("a", row, 5.0, 0.25)
     assert (found.decay_factor, found.last_access, found.tokens, found.payload) == (0.5, 7.0, 10, [1])
@@ -200,9 +201,14 @@ def test_any_number_is_an_importance(importance):
 
 def test_single_changes_refuse_what_is_no_number_before_they_change_anything():
     pool = pool_of("a")
-    for wrong, error in (({"tokens": -1}, ColumnError), ({"tokens": 1.0}, ColumnTypeError), ({"tokens": True}, ColumnTypeError),
-                         ({"tokens": 2**63}, ColumnError), ({"importance": "1"}, ColumnTypeError),
-                         ({"timestamp": [1.0]}, ColumnTypeError)):  # fmt: skip
+    for wrong, error in (
+        ({"tokens": -1}, ColumnError),
+        ({"tokens": 1.0}, ColumnTypeError),
+        ({"tokens": True}, ColumnTypeError),
+        ({"tokens": 2**63}, ColumnError),
+        ({"importance": "1"}, ColumnTypeError),
+        ({"timestamp": [1.0]}, ColumnTypeError),
+    ):
         with pytest.raises(error):
             pool.update("a", **{"decay_factor": 0.1, **wrong})
     with pytest.raises(TypeError):
@@ -305,9 +311,8 @@ def test_an_overflow_names_the_id_whichever_row_a_filter_would_drop():
     with pytest.raises(OverflowError, match=r"the time of 'far' is 2700000000\.0"):
         pool.select({"a": 0.5}, now=NOW, config=config(recency_half_life_hours=1.0))
     with pytest.raises(OverflowError, match=r"query 1: the time of 'far'"):
-        pool.select_batch(
-            [{}, {}, {}], now=NOW, threads=2, config=[config(clamp_future=True), *[config(recency_half_life_hours=1.0)] * 2]
-        )
+        configs = [config(clamp_future=True), *[config(recency_half_life_hours=1.0)] * 2]
+        pool.select_batch([{}, {}, {}], now=NOW, threads=2, config=configs)
     pool.remove("far")
     assert pool.select(now=NOW, config=config(recency_half_life_hours=1.0)).ids == ["a"]
 

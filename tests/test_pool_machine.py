@@ -35,8 +35,8 @@ weights = st.sampled_from(
     [
         (0.5, 0.2, 0.3), (0.5, 0.2, 0.3), (0.5, -0.2, 0.3), (0.0, 1.0, 0.0), (-0.5, 0.2, -0.3), (1.0, 0.0, 0.0),
         (0.1, 1e308, -1e308), (_INF, 1, 1),
-    ]  # fmt: skip
-)
+    ]
+)  # fmt: skip
 configs = st.builds(
     lambda weight, **rest: config(
         relevance_weight=weight[0], recency_weight=weight[1], importance_weight=weight[2], **rest

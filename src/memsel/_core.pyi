@@ -7,6 +7,7 @@ from typing_extensions import disjoint_base
 _Selection = TypeVar("_Selection", bound=PackedSelection)
 
 __test__: dict[str, Any]
+__pyx_capi__: dict[str, Any]
 ISA: str
 COMPILER: str
 

@@ -3,9 +3,9 @@
 """The pool's kernel: ids in front, the tree of rows and its queries behind (src/kernel/pool_*.hpp).
 
 Two rules keep readers and writers out of each other's way. Ids are looked up and a state is taken in one go, without a
-Python object being made or asked in between, so that no other thread gets its turn: a query's ids and its rows belong to
-one state. And what a removed row was called is kept until every reader that may still ask for it has left.
-Writers come one at a time, which pool.py sees to.
+Python object being made or asked in between, so that no other thread gets its turn: a query's ids and its rows belong
+to one state. And what a removed row was called is kept until every reader that may still ask for it has left. Writers
+come one at a time, which pool.py sees to.
 """
 
 cimport cython
@@ -170,8 +170,8 @@ cdef class PackedPool:
     cdef PoolStore* store
     cdef RowTable table
     cdef vector[IdChunk*] chunks
-    # Rows removed in this epoch and in the one before, whose ids readers may still ask for; and how many readers began in
-    # each. An epoch ends when the readers of the one before have left.
+    # Rows removed in this epoch and in the one before, whose ids readers may still ask for; and how many readers began
+    # in each. An epoch ends when the readers of the one before have left.
     cdef vector[int64_t] graves[2]
     cdef int64_t readers[2]
     cdef int64_t epoch
@@ -369,8 +369,8 @@ cdef class PackedPool:
                 int64_t[::1] numbers=None):
         """Set the rows of many ids, all of them or none. ``numbers`` gets the row of each.
 
-        ``ids``: exact str and int, as many as there are values; the list is not changed meanwhile. ``decay_factor`` may be
-        None, which stands for 1, and so may ``last_access``, for the timestamp.
+        ``ids``: exact str and int, as many as there are values; the list is not changed meanwhile. ``decay_factor`` may
+        be None, which stands for 1, and so may ``last_access``, for the timestamp.
         """
         cdef int64_t first = self.store.next_row(), next_row = first, row, count = len(ids)
         cdef vector[int64_t] rows
@@ -700,8 +700,8 @@ cdef class Query:
 def queries(PackedPool pool not None, list given not None, list candidates):
     """One Query for each of the similarities given, all of one state.
 
-    Each is a dict of id to float, a pair of a list of ids and float64 scores, or a pair of int64 rows and float64 scores;
-    or None. ``candidates``: a list of ids, or None.
+    Each is a dict of id to float, a pair of a list of ids and float64 scores, or a pair of int64 rows and float64
+    scores; or None. ``candidates``: a list of ids, or None.
 
     Raises:
         UnreadableId, UnreadableScore: see there; the caller makes it readable, or says what is wrong with it.
@@ -762,7 +762,7 @@ cdef class Batch:
     cdef WorkQueue queue
 
     def __init__(self, list queries not None, list plans not None, outcomes=None):
-        """``plans``: one, or one a query. ``outcomes``: a uint8 array with a code for each row of each query, or None."""
+        """``plans``: one, or one a query. ``outcomes``: a uint8 array, a code for each row of each query, or None."""
         cdef Plan plan
         cdef Query query
         cdef uint8_t[::1] codes

@@ -54,12 +54,12 @@ class PoolRow:
 class MemoryPool:
     """A million memories in memory, changed one at a time and selected from in microseconds.
 
-    A pool holds, for each id (text or int; 7 and ``"7"`` are two), a timestamp, importance and decay factor, a last access
-    and a number of tokens, and any object as payload. A selection is to the bit what ``select_arrays`` answers for the same
-    rows in insertion order, with relevance 0.5 where no score is given. Tenants are pools of their own.
+    A pool holds, for each id (text or int; 7 and ``"7"`` are two), a timestamp, importance and decay factor, a last
+    access and a number of tokens, and any object as payload. A selection is to the bit what ``select_arrays`` answers
+    for the same rows in insertion order, with relevance 0.5 where no score is given. Tenants are pools of their own.
 
-    Any number of threads may select while others change the pool: a selection sees one state of it, and no state is ever
-    half a change. Changes take turns among themselves.
+    Any number of threads may select while others change the pool: a selection sees one state of it, and no state is
+    ever half a change. Changes take turns among themselves.
 
     Args:
         token_counter: counts the tokens of the entries that ``upsert`` is given: a callable ``str -> int`` or an object
@@ -77,7 +77,8 @@ class MemoryPool:
         """Insert a memory, or replace the one of the same id, which keeps its row and its position; the row number.
 
         ``entry``: a MemoryEntry or an object with its attributes ``id``, ``content``, ``timestamp``, ``importance``,
-        ``decay_factor`` and ``last_access``. Its content is only counted; keep the entry as ``payload`` to have it back.
+        ``decay_factor`` and ``last_access``. Its content is only counted; keep the entry as ``payload`` to have it
+        back.
 
         Raises:
             ColumnTypeError: the id is neither text nor an int, or a field is no number; ColumnError for tokens below 0.
@@ -111,8 +112,8 @@ class MemoryPool:
         """Insert or replace many memories at once: all of them, or none where one of them is wrong.
 
         Args:
-            ids: text or ints, a sequence, a NumPy array or an Arrow column, shape (n,). Of an id that occurs twice the last
-                row counts, at the position of the first.
+            ids: text or ints, a sequence, a NumPy array or an Arrow column, shape (n,). Of an id that occurs twice the
+                last row counts, at the position of the first.
             timestamp, importance, tokens: as in ``select_arrays``, but importance without decay; shape (n,).
             decay_factor: 1 for all where None.
             last_access: the timestamp where None.
@@ -239,12 +240,13 @@ class MemoryPool:
         """The best memories by relevance, recency and importance that fit a token budget.
 
         Args:
-            similarity: ``{id: score}``, ``(ids, scores)`` or, with ``rows``, scores; memories without one have relevance
-                0.5. Ids and rows that are not there are ignored; of one that occurs twice the last score counts.
+            similarity: ``{id: score}``, ``(ids, scores)`` or, with ``rows``, scores; memories without one have
+                relevance 0.5. Ids and rows that are not there are ignored; of one that occurs twice the last score
+                counts.
             rows: the row numbers that the scores belong to, integers, shape (n,).
             candidates: ids; only these may be chosen. None for all.
-            config: weights and limits; ``SelectionConfig()`` when None. ``recency_from="accessed"`` counts from the last
-                access and reads every row, as do ``outcomes`` and ``candidates`` every candidate.
+            config: weights and limits; ``SelectionConfig()`` when None. ``recency_from="accessed"`` counts from the
+                last access and reads every row, as do ``outcomes`` and ``candidates`` every candidate.
             now: seconds since the epoch; the clock (``time.time``) when None.
             outcomes: also say of every memory, or every candidate, what became of it, in insertion order.
 
@@ -330,7 +332,7 @@ class MemoryPool:
             return _pool.queries(self._packed, [self._readable(one) for one in given], restricted)
 
     def _readable(self, similarity: Any) -> Any:
-        """A dict whose ids and scores are not all plain, made plain; scores of ids that are not there are not looked at."""
+        """A dict whose ids and scores are not all plain, made plain; scores of unknown ids are not looked at."""
         if type(similarity) is not dict:
             return similarity
         plain = {}
@@ -345,9 +347,9 @@ class MemoryPool:
     def save(self, path: str | os.PathLike[str]) -> int:
         """Write one state of the pool to a file, or leave the file as it was; how many payloads were not JSON.
 
-        The file is an uncompressed ``.npz``, which NumPy reads by itself; docs/pool_format.md describes it. It is written
-        beside its place, forced to the disk and then renamed. Payloads that JSON gives back as they were are saved, others
-        are left out.
+        The file is an uncompressed ``.npz``, which NumPy reads by itself; docs/pool_format.md describes it. It is
+        written beside its place, forced to the disk and then renamed. Payloads that JSON gives back as they were are
+        saved, others are left out.
 
         Raises:
             OSError: the file cannot be written.
