@@ -513,7 +513,7 @@ def test_a_selection_keeps_the_ids_of_rows_removed_after_its_state():
     for one in ids:
         pool.remove(one)
     pool.upsert(entry("new"))
-    assert state.ids(list(range(5000))) == ids
+    assert state.ids(np.arange(5000)) == ids
     del state
     for number in range(3):
         pool.upsert(entry(number))

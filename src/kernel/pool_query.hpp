@@ -160,6 +160,8 @@ private:
     static constexpr std::int64_t kFewRows = 1024;
     static constexpr std::int64_t kManyHits = 65536;
     static constexpr std::int64_t kFewFitting = 2;
+    // Rows whose memory is asked for together.
+    static constexpr std::int64_t kTogether = 64;
     // Exponents of two from here on may mean a recency beyond float64.
     static constexpr double kHighExponent = 1000.0;
 
@@ -249,8 +251,12 @@ private:
         table_.start(hits.count + static_cast<std::int64_t>(root_->odd->size()));
         hit_rows_.clear();
         for (std::int64_t i = 0; i < hits.count; ++i) {
-            if (i + 16 < hits.count) fetch_chunk(hits.rows[i + 16]);
-            if (i + 8 < hits.count) fetch_record(hits.rows[i + 8]);
+            if (i % kTogether == 0) {
+                // Each step asks for the memory that the next one reads.
+                const std::int64_t end = std::min(i + kTogether, hits.count);
+                for (std::int64_t at = i; at < end; ++at) fetch_chunk(hits.rows[at]);
+                for (std::int64_t at = i; at < end; ++at) fetch_record(hits.rows[at]);
+            }
             const std::int64_t row = hits.rows[i];
             if (!root_->record(row).lives()) continue;
             std::int64_t& position = table_.position(row, static_cast<std::int64_t>(hit_rows_.size()));
@@ -366,7 +372,12 @@ private:
                 for (; found < count; ++found) offsets[found] = static_cast<std::uint16_t>(found);
             }
             for (int i = 0; i < found; ++i) {
-                const auto at = static_cast<std::size_t>(first + offsets[i]);
+                if (i % kTogether == 0) {
+                    const int end = std::min(i + static_cast<int>(kTogether), found);
+                    for (int next = i; next < end; ++next) fetch_chunk(block.row(block_place(first, offsets[next])));
+                    for (int next = i; next < end; ++next) fetch_record(block.row(block_place(first, offsets[next])));
+                }
+                const std::size_t at = block_place(first, offsets[i]);
                 if (admission.only_fitting && block.tokens[at] > most_code_) continue;
                 const std::int64_t row = block.row(at);
                 const Record& record = root_->record(row);
@@ -383,6 +394,8 @@ private:
         }
         return true;
     }
+
+    static std::size_t block_place(int first, std::uint16_t offset) { return static_cast<std::size_t>(first + offset); }
 
     static const double* unscored_relevances() {
         static const std::vector<double> values(kBlockRows, kUnscoredRelevance);

@@ -26,6 +26,8 @@ from .tokens import checked_count
 __all__ = ["MemoryPool", "PoolRow"]
 
 _LARGEST_INT64 = 2**63 - 1
+_INT64 = np.dtype(np.int64)
+_FLOAT64 = np.dtype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,7 @@ class MemoryPool:
     def __iter__(self) -> Iterator[str | int]:
         """The ids in insertion order, as they are when the iteration begins."""
         state = self._packed.state()
-        return iter(state.ids(state.row_numbers()))
+        return iter(state.ids(_row_numbers(state)))
 
     def get(self, id: str | int, default: Any = None) -> Any:
         """The ``PoolRow`` of an id, or ``default``."""
@@ -358,12 +360,12 @@ class MemoryPool:
             # Nobody changes a payload between the state and its payloads.
             state = self._packed.state()
             payloads = self._packed.payloads.copy()
-        rows = np.array(state.row_numbers(), np.int64)
+        rows = _row_numbers(state)
         timestamp, importance, decay_factor, last_access = np.empty((4, len(rows)))
         tokens = np.empty(len(rows), np.int64)
         state.values(rows, timestamp, importance, decay_factor, last_access, tokens)
         content = poolfile.Content(
-            ids=state.ids(rows.tolist()),
+            ids=state.ids(rows),
             rows=rows,
             timestamp=timestamp,
             importance=importance,
@@ -438,6 +440,13 @@ def _id_list(ids: Any, name: str) -> list[Any]:
     return listed
 
 
+def _row_numbers(state: _pool.Query) -> npt.NDArray[np.int64]:
+    """The numbers of a state's living rows, rising."""
+    rows = np.empty(state.living, np.int64)
+    state.row_numbers(rows)
+    return rows
+
+
 def _number(given: Any, name: str) -> float:
     if type(given) is float:
         return given
@@ -457,7 +466,8 @@ def _tokens(given: Any) -> int:
 
 
 def _tokens_column(given: Any) -> npt.NDArray[np.int64]:
-    tokens = columns.tokens_column(given)
+    # A copy, which nobody writes to between this check and the change.
+    tokens = np.array(columns.tokens_column(given))
     if len(tokens) and tokens.min() < 0:
         row = int((tokens < 0).argmax())
         raise columns.negative_tokens_error(row, int(tokens[row]))
@@ -471,6 +481,8 @@ def _float64(column: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 def _similarity(given: Any, rows: Any) -> Any:
     """Scores as the kernel reads them: a dict, a list of ids or int64 rows beside float64 scores, or None."""
     if rows is not None:
+        if _is_plain(rows, _INT64) and _is_plain(given, _FLOAT64) and len(rows) == len(given):
+            return rows, given
         numbers = columns.tokens_column(rows, "rows")
         scores = _float64(columns.relevance_column(given, "similarity"))
         columns.check_lengths(rows=numbers, similarity=scores)
@@ -487,6 +499,11 @@ def _similarity(given: Any, rows: Any) -> Any:
     raise ColumnTypeError(
         f"similarity is a {type(given).__name__}; expected a dict, (ids, scores), or scores beside rows="
     )
+
+
+def _is_plain(column: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether the kernel reads a column as it is."""
+    return type(column) is np.ndarray and column.dtype is dtype and column.ndim == 1 and column.flags.c_contiguous
 
 
 def _settings(config: Any, now: Any, living: int) -> _core.Plan:
