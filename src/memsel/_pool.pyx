@@ -127,7 +127,7 @@ cdef extern from "prefetch.hpp" namespace "memsel" nogil:
 
 cdef enum:
     ID_CHUNK_ROWS = 1024
-    IDS_TOGETHER = 32        # ids whose look-ups overlap, so that their cache misses do
+    IDS_TOGETHER = 64        # ids whose look-ups overlap, so that their cache misses do
     GIL_ROWS = 2048          # from here on the GIL is let go while rows are ranked
     ROWS_BETWEEN_TURNS = 16384
 
