@@ -31,6 +31,8 @@
 
 #include <cstdint>
 
+#include "scoring.hpp"
+
 namespace memsel {
 
 constexpr int kBlockRows = 512;
@@ -44,6 +46,17 @@ struct FilterQuery {
     bool clamp_future;       // an age below 0 counts as 0
     double bound;            // rows whose composite is below do not matter; not minus infinity
 };
+
+// Fills in everything but the bound. In this order, the product is finite where minus_lambda is.
+inline void use_scoring(FilterQuery& query, const Scoring& scoring) {
+    constexpr double log2_e = 1.4426950408889634;
+    query.relevance_weight = scoring.relevance_weight;
+    query.importance_weight = scoring.importance_weight;
+    query.recency_weight = scoring.recency_weight;
+    query.clock = scoring.now;
+    query.exponent_rate = scoring.minus_lambda / 3600.0 * log2_e;
+    query.clamp_future = scoring.clamp_future;
+}
 
 // Writes the offsets, within the block, of the rows that may matter; returns how many. `rows` is at most kBlockRows.
 template <class Relevance, class Importance>
