@@ -9,8 +9,9 @@ import pytest
 
 FRAMEWORKS = {
     "langchain": ("langchain", "langchain_classic", "langchain_core"),
+    "llama_index": ("llama_index",),
 }
-EXTRAS = {"langchain": "langchain"}
+EXTRAS = {"langchain": "langchain", "llama_index": "llama-index"}
 
 
 @pytest.mark.parametrize(("adapter", "package"), [(a, package) for a in FRAMEWORKS for package in FRAMEWORKS[a]])
