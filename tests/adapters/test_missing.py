@@ -10,8 +10,9 @@ import pytest
 FRAMEWORKS = {
     "langchain": ("langchain", "langchain_classic", "langchain_core"),
     "llama_index": ("llama_index",),
+    "haystack": ("haystack",),
 }
-EXTRAS = {"langchain": "langchain", "llama_index": "llama-index"}
+EXTRAS = {"langchain": "langchain", "llama_index": "llama-index", "haystack": "haystack"}
 
 
 @pytest.mark.parametrize(("adapter", "package"), [(a, package) for a in FRAMEWORKS for package in FRAMEWORKS[a]])
