@@ -94,7 +94,7 @@ def test_in_a_chat_engine() -> None:
     processor = MemselPostprocessor(config=memsel.SelectionConfig(min_composite_score=0.6))
     chat = ContextChatEngine.from_defaults(
         retriever=index.as_retriever(similarity_top_k=2),
-        llm=MockLLM(is_chat_model=True),
+        llm=MockLLM(),
         memory=ChatMemoryBuffer.from_defaults(llm=MockLLM()),
         node_postprocessors=[processor],
     )
