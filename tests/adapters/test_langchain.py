@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,23 @@ def test_a_wrong_value_is_refused_by_document_and_key(key: str, value: Any, mess
         MemselCompressor().compress_documents(given, "q")
     assert str(raised.value).startswith(f"documents[1] (id 'b7'): {key} is ")
     assert str(raised.value).endswith(message)
+
+
+def test_a_date_too_far_ahead_is_named_and_can_be_taken_for_new() -> None:
+    never = datetime(9999, 12, 31, tzinfo=UTC)
+    given = [Document(page_content="a"), Document(id="b7", page_content="b", metadata={"created_at": never})]
+    with pytest.raises(OverflowError, match=r"documents\[1\] \(id 'b7'\): created_at is datetime.*clamp_future=True"):
+        MemselCompressor().compress_documents(given, "q")
+    clamping = MemselCompressor(config=memsel.SelectionConfig(clamp_future=True))
+    assert [document.id for document in clamping.compress_documents(given, "q")] == [None, "b7"]
+
+
+@pytest.mark.parametrize(("field", "error"), [("recency_half_life_hours", ZeroDivisionError), ("overflow", ValueError)])
+def test_a_config_that_cannot_be_is_refused_as_by_the_selector(field: str, error: type[Exception]) -> None:
+    config = memsel.SelectionConfig()
+    setattr(config, field, 0)
+    with pytest.raises(error, match=field):
+        MemselCompressor(config=config).compress_documents([Document(page_content="a")], "q")
 
 
 @pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone of the process cannot be set here")

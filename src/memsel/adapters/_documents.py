@@ -64,7 +64,8 @@ def select_candidates(
 
     Raises:
         InputError: a value is not what it should be; the message names the document and the key.
-        OverflowError, ZeroDivisionError, ValueError, TypeError: as ``memsel.select_arrays`` for what a config holds.
+        OverflowError: a time is so far ahead that its recency is no float64; the message names the document.
+        ZeroDivisionError, ValueError, TypeError: as ``memsel.select_arrays``, for what the config holds.
     """
     now = time.time()
     if check_words(config)[1]:
@@ -75,7 +76,7 @@ def select_candidates(
     timestamp = np.empty(len(candidates))
     importance = np.empty(len(candidates))
     tokens = np.empty(len(candidates), np.int64)
-    counter = config.token_counter
+    counter = getattr(config, "token_counter", None)
     for row, (name, text, score, score_place, metadata) in enumerate(candidates):
         relevance[row] = _NEUTRAL_RELEVANCE if score is None else _number(f"{name}: {score_place}", score)
         moment = metadata.get(time_key)
@@ -83,7 +84,14 @@ def select_candidates(
         share = metadata.get(importance_key)
         importance[row] = _MEDIUM_IMPORTANCE if share is None else _share(f"{name}: {importance_key}", share)
         tokens[row] = max(1, len(text) // 4) if counter is None else checked_count(counter, text, name)
-    return select_arrays(relevance, timestamp, importance, tokens, config=config, now=now)
+    try:
+        return select_arrays(relevance, timestamp, importance, tokens, config=config, now=now)
+    except OverflowError:
+        worst = candidates[int(np.argmax((timestamp - now) / config.recency_half_life_hours))]
+        raise OverflowError(
+            f"{worst.name}: {time_key} is {worst.metadata.get(time_key)!r}, too far ahead of the clock for its recency"
+            " to be a float; with clamp_future=True it counts as new"
+        ) from None
 
 
 def _number(where: str, value: Any, wanted: str = "a finite number") -> float:
