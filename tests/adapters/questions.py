@@ -52,7 +52,7 @@ def _question(rng: random.Random, spellings: Any) -> Question:
         config = memsel.SelectionConfig()
     memories, entries, scores = [], [], {}
     for number in range(rng.randrange(40)):
-        # Microseconds, as datetimes have them; a double of this size holds them to the bit.
+        # Whole milliseconds read back as the same double from every spelling.
         created, accessed = (round(NOW - rng.expovariate(2e-5), 3) for _ in range(2))
         memory = {"id": f"m{number}", "text": " ".join(rng.choices(WORDS, k=rng.randrange(30)))}
         entry = memsel.MemoryEntry(

@@ -142,15 +142,16 @@ def test_overlapping_blocks_of_two_threads_end_with_the_last() -> None:
     assert zerda.memory.MemoryEntry is THEIRS["MemoryEntry"]
 
 
-def test_a_module_that_refuses_leaves_everything_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("refused", ["one", "all"])
+def test_a_module_that_refuses_leaves_everything_as_it_was(refused: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Stubborn(ModuleType):
         def __setattr__(self, name: str, value: Any) -> None:
-            if value is memsel.ScoredMemory:
+            if refused == "all" or value is memsel.ScoredMemory:
                 raise AttributeError("no")
             super().__setattr__(name, value)
 
     module = Stubborn("zerda.stubborn")
-    module.Entry, module.Scored = THEIRS["MemoryEntry"], THEIRS["ScoredMemory"]  # type: ignore[attr-defined]
+    vars(module).update(Entry=THEIRS["MemoryEntry"], Scored=THEIRS["ScoredMemory"])
     monkeypatch.setitem(sys.modules, "zerda.stubborn", module)
     before = bound()
     with pytest.raises(AttributeError, match="no"):

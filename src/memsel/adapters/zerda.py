@@ -124,7 +124,8 @@ def _apply(changes: list[_Change]) -> None:
             setattr(holder, name, new)
     except BaseException:
         for holder, name, old, _ in reversed(done):
-            setattr(holder, name, old)
+            if getattr(holder, name) is not old:  # the one that refused may refuse this too
+                setattr(holder, name, old)
         raise
 
 
