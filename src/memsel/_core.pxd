@@ -134,6 +134,6 @@ cdef class PackedSelection:
 
 cdef const FilterLevel* filter_in_use() noexcept nogil
 cdef int64_t pack_columns(const Settings* settings, const Columns* columns, BestRows* best, Walk* walk,
-                          vector[KeptRow]* kept) except -2 nogil
+                          vector[KeptRow]* kept, bint checks_tokens=*) except -2 nogil
 cdef void write_outcomes(const Settings* settings, const Columns* columns, const Walk* walk,
                          const vector[KeptRow]* kept, uint8_t* outcomes) noexcept nogil

@@ -12,6 +12,7 @@ ISA: str
 COMPILER: str
 
 class OverflowAt(Exception): ...
+class NegativeTokensAt(Exception): ...
 
 @final
 class Plan:

@@ -58,6 +58,7 @@ cdef enum:
     EXACT_INTEGERS = 9007199254740992  # 2**53: integers up to here are float64 values, exactly
     FIRST_BLOCK_ROWS = 16              # blocks grow from here, so that the bound is of use early
     SAMPLE_ROWS = 1024                 # at least so many rows give the first bound over large columns
+    NEGATIVE_TOKENS = -3               # in place of a row
     GIL_ROWS = 2048                    # from here on the GIL is let go while rows are ranked
     TOKEN_BLOCK_ROWS = 1024
 
@@ -200,10 +201,12 @@ def plan(config, now, bint has_tokens=True):
 
 cdef int64_t rank_columns(const Scoring* scoring, double min_score, const Admission* admission,
                           const relevance_t* relevance, const double* timestamp, const importance_t* importance,
-                          const int64_t* tokens, int64_t rows, BestRows* best) except -2 nogil:
+                          const int64_t* tokens, int64_t rows, bint checks_tokens, BestRows* best) except -2 nogil:
     """Offer every row that may be among the best; the first row whose exponent overflows, or -1.
 
-    Rows are taken in input order, so that of equal scores the earlier one is met first.
+    Rows are taken in input order, so that of equal scores the earlier one is met first. With ``checks_tokens`` the
+    answer is NEGATIVE_TOKENS where some row has a negative number of them: looked at here, while the filter computes,
+    a column costs less than in a pass of its own.
     """
     cdef FilterQuery query
     cdef uint16_t offsets[512]
@@ -213,6 +216,7 @@ cdef int64_t rank_columns(const Scoring* scoring, double min_score, const Admiss
     cdef double score = 0.0, recency = 0.0, start_bound = min_score
     cdef double last_timestamp = NAN, last_recency = NAN
     cdef int64_t sample_rows = max(<int64_t>SAMPLE_ROWS, 8 * admission.capacity)
+    cdef int64_t together = 0  # the tokens of all rows or-ed: its sign shows whether one of them is negative
     cdef Ranked last, this
 
     use_scoring(query, scoring[0])
@@ -233,6 +237,9 @@ cdef int64_t rank_columns(const Scoring* scoring, double min_score, const Admiss
     best.start(admission.capacity, start_bound)
     while first < rows:
         count = <int>min(<int64_t>block, rows - first)
+        if checks_tokens:
+            for i in range(count):
+                together |= tokens[first + i]
         if best.bound() > -HUGE_VAL:
             query.bound = best.bound()
             if relevance_t is double and importance_t is double:
@@ -267,11 +274,11 @@ cdef int64_t rank_columns(const Scoring* scoring, double min_score, const Admiss
         first += count
         if block < kBlockRows:
             block *= 2
-    return -1
+    return NEGATIVE_TOKENS if together < 0 else -1
 
 
 cdef int64_t rank(const Scoring* scoring, double min_score, const Admission* admission, const Columns* columns,
-                  BestRows* best) except -2 nogil:
+                  bint checks_tokens, BestRows* best) except -2 nogil:
     """``rank_columns`` for columns of whatever types they have."""
     cdef const double* timestamp = columns.timestamp
     cdef const int64_t* tokens = columns.tokens
@@ -280,17 +287,17 @@ cdef int64_t rank(const Scoring* scoring, double min_score, const Admission* adm
         if columns.importance_is_float32:
             return rank_columns[float, float](
                 scoring, min_score, admission, <const float*>columns.relevance, timestamp,
-                <const float*>columns.importance, tokens, rows, best)
+                <const float*>columns.importance, tokens, rows, checks_tokens, best)
         return rank_columns[float, double](
             scoring, min_score, admission, <const float*>columns.relevance, timestamp,
-            <const double*>columns.importance, tokens, rows, best)
+            <const double*>columns.importance, tokens, rows, checks_tokens, best)
     if columns.importance_is_float32:
         return rank_columns[double, float](
             scoring, min_score, admission, <const double*>columns.relevance, timestamp,
-            <const float*>columns.importance, tokens, rows, best)
+            <const float*>columns.importance, tokens, rows, checks_tokens, best)
     return rank_columns[double, double](
         scoring, min_score, admission, <const double*>columns.relevance, timestamp,
-        <const double*>columns.importance, tokens, rows, best)
+        <const double*>columns.importance, tokens, rows, checks_tokens, best)
 
 
 cdef inline double relevance_at(const Columns* columns, int64_t row) noexcept nogil:
@@ -319,8 +326,8 @@ cdef KeptRow kept_row(const Scoring* scoring, const Columns* columns, const Rank
 
 
 cdef int64_t pack_columns(const Settings* settings, const Columns* columns, BestRows* best, Walk* walk,
-                          vector[KeptRow]* kept) except -2 nogil:
-    """Rank and pack rows with a column of tokens, or with none; the first row whose exponent overflows, or -1.
+                          vector[KeptRow]* kept, bint checks_tokens=False) except -2 nogil:
+    """Rank and pack rows with a column of tokens, or with none; answers as ``rank_columns``.
 
     A row that does not fit what is left never will, since what is left only shrinks. So each pass after the first admits
     only rows that fit, and keeps at least the first it finds: there are at most top_k + 1 of them.
@@ -332,8 +339,9 @@ cdef int64_t pack_columns(const Settings* settings, const Columns* columns, Best
     start_walk(walk[0], settings[0], columns.rows)
     kept.reserve(<size_t>min(walk.admission.capacity, <int64_t>64))
     while True:
-        overflowed = rank(&settings.scoring, settings.min_score, &walk.admission, columns, best)
-        if overflowed >= 0:
+        overflowed = rank(&settings.scoring, settings.min_score, &walk.admission, columns,
+                          checks_tokens and not walk.admission.only_behind, best)
+        if overflowed != -1:
             return overflowed
         ranked = &best.finish()
         for i in range(ranked.size()):
@@ -384,6 +392,10 @@ class OverflowAt(Exception):
     """A finite exponent has an infinite exponential; ``args[0]`` is the row."""
 
 
+class NegativeTokensAt(Exception):
+    """A row has a negative number of tokens; ``args[0]`` is the first one that has."""
+
+
 def select_counted(capsule, Plan settings not None):
     """Rank and pack rows whose tokens are counted when they are reached; what is kept goes into the call, best first.
 
@@ -406,9 +418,11 @@ def select_counted(capsule, Plan settings not None):
     while True:
         if columns.rows >= GIL_ROWS:
             with nogil:
-                overflowed = rank(&settings.c.scoring, settings.c.min_score, &walk.admission, columns, &best)
+                overflowed = rank(&settings.c.scoring, settings.c.min_score, &walk.admission, columns, False,
+                                  &best)
         else:
-            overflowed = rank(&settings.c.scoring, settings.c.min_score, &walk.admission, columns, &best)
+            overflowed = rank(&settings.c.scoring, settings.c.min_score, &walk.admission, columns, False,
+                                  &best)
         if overflowed >= 0:
             raise OverflowAt(overflowed)
         ranked = &best.finish()
@@ -442,7 +456,7 @@ def score_all(capsule, Plan settings not None):
     cdef int64_t row, overflowed
     cdef double recency = 0.0, composite = 0.0
     with nogil:
-        overflowed = rank(&settings.c.scoring, settings.c.min_score, &admission, columns, &best)
+        overflowed = rank(&settings.c.scoring, settings.c.min_score, &admission, columns, False, &best)
     if overflowed >= 0:
         raise OverflowAt(overflowed)
     scores = []
@@ -858,21 +872,24 @@ def select_columns(Buffers columns not None, Plan settings not None, type make n
     ``outcomes``: a writable contiguous uint8 array to write one code a row into, or None.
 
     Raises:
-        OverflowAt: see there.
+        NegativeTokensAt, OverflowAt: see there; the former where both are due.
     """
     cdef BestRows best
     cdef Walk walk
     cdef vector[KeptRow] kept
     cdef int64_t overflowed
+    cdef bint has_tokens = columns.columns.tokens != NULL
     cdef uint8_t* codes = NULL
     cdef Py_buffer view
     if columns.columns.relevance == NULL and columns.columns.rows > 0:
         raise ValueError("columns without relevance")
     if columns.columns.rows >= GIL_ROWS:
         with nogil:
-            overflowed = pack_columns(&settings.c, &columns.columns, &best, &walk, &kept)
+            overflowed = pack_columns(&settings.c, &columns.columns, &best, &walk, &kept, has_tokens)
     else:
-        overflowed = pack_columns(&settings.c, &columns.columns, &best, &walk, &kept)
+        overflowed = pack_columns(&settings.c, &columns.columns, &best, &walk, &kept, has_tokens)
+    if overflowed != -1 and negative_tokens(columns) >= 0:
+        raise NegativeTokensAt(negative_tokens(columns))
     if overflowed >= 0:
         raise OverflowAt(overflowed)
     if outcomes is not None:

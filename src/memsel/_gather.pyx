@@ -759,11 +759,11 @@ def gather(list entries not None, scores, bint from_access, counter=None):
         if PyList_GET_SIZE(entries) != rows:
             return None
         if row + HEADERS_AHEAD < rows:
-            # Headers lie across two cache lines more often than not.
+            # From the type to the hash of the id, what is read mostly lies in one cache line; the id itself in the next.
             ahead = PyList_GET_ITEM(entries, row + HEADERS_AHEAD)
-            prefetch(ahead)
-            prefetch(<char*>ahead + 48)
+            prefetch(<char*>ahead + 24)
             if probes:
+                prefetch(<char*>ahead + 48)
                 # Looking a score up reads the hash in the id itself.
                 ahead = PyList_GET_ITEM(entries, row + IDS_AHEAD)
                 if Py_TYPE(<object>ahead) == packed_type:

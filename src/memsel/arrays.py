@@ -81,11 +81,13 @@ def select_arrays(
     if now is None:
         now = time.time()
     held = _held(relevance, timestamp, importance, tokens)
-    _refuse_negative_tokens(held)
     settings = _settings(config, now, held.has_tokens, held.rows)
     codes = np.empty(held.rows, np.uint8) if outcomes else None
     try:
         return _core.select_columns(held, settings, Selection, codes)
+    except _core.NegativeTokensAt as negative:
+        row = negative.args[0]
+        raise columns.negative_tokens_error(row, held.tokens_at(row)) from None
     except _core.OverflowAt as overflow:
         row = overflow.args[0]
         raise OverflowError(_overflow_message(held.timestamp_at(row), row)) from None
