@@ -290,7 +290,7 @@ def test_an_http_body_that_is_broken_or_too_large_is_refused_and_the_next_is_ans
         assert post(port, "/mcp", {"jsonrpc": "2.0", "id": 0, "method": "ping"}, accept=accept)[1]["result"] == {}
 
 
-@pytest.mark.parametrize(("module", "missing", "extra"), [("mcp", "mcp", "mcp")])
+@pytest.mark.parametrize(("module", "missing", "extra"), [("mcp", "mcp", "mcp"), ("http", "uvicorn", "serve")])
 def test_without_its_package_a_server_names_the_extra(module: str, missing: str, extra: str) -> None:
     code = f"import sys; sys.modules[{missing!r}] = None; import memsel.adapters.{module}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

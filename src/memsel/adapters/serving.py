@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError
-from .wire import Fault, clean, encode
+from ..policy import redact
+from .wire import Fault, encode
 
 try:
     import uvicorn
@@ -259,7 +260,7 @@ class _CleanLines(logging.Formatter):
     """Log lines without secrets, even where another library quotes what it was sent."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return clean(super().format(record))
+        return redact(super().format(record))
 
 
 def log_to_stderr() -> None:

@@ -40,6 +40,7 @@ __all__ = [
     "clean",
     "decode",
     "encode",
+    "misshapen",
     "moment",
     "rank",
     "redacted",
@@ -340,14 +341,15 @@ def decode(kind: type[_Request], data: bytes) -> _Request:
         value = decoded(data, lambda offset: "the body" if offset is None else f"the body, byte {offset}")
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise _misshapen(error) from None
+        raise misshapen(error) from None
     except InputError as error:
         raise Fault(400, "invalid_json", str(error), "$") from None
     except RecursionError:
-        raise Fault(400, "invalid_json", "the body: nested too deeply") from None
+        raise Fault(400, "invalid_json", "the body: nested too deeply", "$") from None
 
 
-def _misshapen(error: msgspec.ValidationError) -> Fault:
+def misshapen(error: msgspec.ValidationError) -> Fault:
+    """What msgspec found wrong with a request, as the fault that is answered."""
     message = str(error)
     found = _VALIDATION_PATH.search(message)
     path = found[1] if found else "$"

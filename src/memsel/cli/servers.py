@@ -1,4 +1,4 @@
-"""``memsel mcp``: options in, a server up. The server is an adapter, loaded when asked for."""
+"""``memsel serve`` and ``memsel mcp``: options in, a server up. The servers are adapters, loaded when asked for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .report import visible
 if TYPE_CHECKING:
     from ..adapters.serving import Limits
 
-__all__ = ["mcp"]
+__all__ = ["mcp", "serve"]
 
 _TOKEN = "MEMSEL_TOKEN"
 _MIB = 1024 * 1024
@@ -56,6 +56,16 @@ def _listening(port: int) -> Callable[[Callable[..., None]], Callable[..., None]
         return command
 
     return with_options
+
+
+@memsel.command()
+@_listening(8765)
+def serve(**options: Any) -> None:
+    """Answer over HTTP: POST /v1/select, POST /v1/rank; /openapi.json says the rest."""
+    with _one_line_errors():
+        from ..adapters import http
+
+        http.serve(**_settings(options))
 
 
 @memsel.command()
