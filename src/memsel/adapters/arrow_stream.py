@@ -12,7 +12,7 @@ import numpy as np
 
 from ..arrays import select_batch
 from ..errors import InputError
-from .wire import Fault, RankSettings, moment, selection_config
+from .wire import Fault, RankSettings, moment, path_of, selection_config
 
 if TYPE_CHECKING:
     import pyarrow
@@ -50,7 +50,7 @@ def rank_stream(body: bytes, settings: RankSettings, most_rows: int) -> bytes:
         config = selection_config(settings)
         selections = select_batch(**columns, offsets=offsets, config=config, now=moment(settings.now))
     except (InputError, ArithmeticError, TypeError, ValueError) as error:
-        raise Fault(400, "invalid_request", str(error), "$") from None
+        raise Fault(400, "invalid_request", str(error), path_of(str(error))) from None
     counts = [len(selection.indices) for selection in selections]
 
     def joined(part: str, kind: Any = np.float64) -> Any:

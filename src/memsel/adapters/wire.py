@@ -42,6 +42,7 @@ __all__ = [
     "encode",
     "misshapen",
     "moment",
+    "path_of",
     "rank",
     "redacted",
     "select",
@@ -412,14 +413,15 @@ def _answered(answer: Callable[[Any], Any], question: Any, most_memories: int | 
     try:
         return answer(question)
     except InputError as error:
-        raise Fault(400, "invalid_request", str(error), _path(str(error))) from None
+        raise Fault(400, "invalid_request", str(error), path_of(str(error))) from None
     except (OverflowError, ZeroDivisionError) as error:
         raise Fault(400, "invalid_request", str(error), "$") from None
     except RecursionError:
         raise Fault(400, "invalid_request", "a memory is nested too deeply", "$.memories") from None
 
 
-def _path(message: str) -> str:
+def path_of(message: str) -> str:
+    """The JSON path of what one of the library's messages begins with; ``$`` where it names no member."""
     found = _MEMORY_PATH.match(message)
     if found:
         return f"$.{found[1]}" + (f".{found[2]}" if found[2] else "")
