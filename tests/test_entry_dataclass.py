@@ -294,11 +294,14 @@ def test_an_optional_field_declared_anew_keeps_its_default(name: str) -> None:
     assert run(MemoryEntry) == run(zerda.memory.MemoryEntry)
 
 
-def test_slots_of_a_subclass_hold_values() -> None:
+def test_slots_of_a_subclass_hold_values_and_go_along() -> None:
     one = Slotted("c", NOW, SHORT)
     one.extra_slot = 3
-    assert one.extra_slot == 3
     assert select([one])[0].entry is one
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        assert pickle.loads(pickle.dumps(one, protocol)).extra_slot == 3
+    assert copy.copy(one).extra_slot == 3
+    assert copy.deepcopy(one).extra_slot == 3
 
 
 def test_a_mixin_without_slots_of_its_own_combines() -> None:

@@ -82,14 +82,15 @@ def test_a_score_is_anything_that_multiplies_with_a_float(score: Any, expected: 
 
 @pytest.mark.parametrize("score", [None, "0.9", decimal.Decimal("0.9"), 1j, [0.9], object()])
 def test_what_does_not_multiply_with_a_float_is_no_score(score: Any) -> None:
-    with pytest.raises(TypeError):
+    kind = type(score).__name__
+    with pytest.raises(TypeError, match=f"the score of 'a' is a {kind}; expected a number"):
         composite(score)
-    with pytest.raises(TypeError):
-        MemorySelector().audit("q", [entry()], {"a": score})
+    with pytest.raises(TypeError, match="'a'"):
+        MemorySelector().audit("q", [entry("b"), entry()], {"a": score})
 
 
 def test_a_score_too_large_for_a_float_is_an_overflow() -> None:
-    with pytest.raises(OverflowError):
+    with pytest.raises(OverflowError, match="the score of 'a' is too large"):
         composite(10**400)
 
 

@@ -135,8 +135,12 @@ def test_a_timestamp_is_any_real_number(timestamp: Any, expected: float) -> None
     ],
 )
 def test_a_timestamp_that_is_no_real_number_is_a_type_error(timestamp: Any) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError) as raised:
         recency(timestamp)
+    if type(raised.value) is TypeError:  # NumPy's arithmetic raises one of its own
+        assert str(raised.value) == f"entry 'a' has timestamp {timestamp!r}; expected seconds since the epoch"
+    with pytest.raises(TypeError):
+        select([entry(last_access=timestamp)], recency_from="accessed")
 
 
 def test_a_half_life_of_zero_divides_by_zero_unless_there_is_nothing_to_score() -> None:

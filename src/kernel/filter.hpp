@@ -18,8 +18,8 @@
 // times: of |y| <= 1025 they lose less than 1e-12, be it that a factor is denormal (the other one is then small enough
 // or the age is large enough for the loss to stay below 1e-15). exp is wrong by less than 1e-15 of itself. So p >=
 // recency (1 - 2^-20). y is held to -1021, where p = 2^-1021 is no less than the recency it stands for, and to 1024,
-// where p is infinite: such a row is kept, and exact scoring finds the overflow. A NaN of y makes the composite NaN,
-// and any p will do.
+// where p is infinite: such a row is kept, and exact scoring finds the overflow. A NaN of y is held to the higher end:
+// where clamping makes an infinite age 0, the composite need not be NaN.
 //
 // w. For w_rec > 0 it is fl(fl(w_rec (1 + 2^-18)) + 1e-300), which is at least w_rec (1 + 2^-19): a denormal w_rec has
 // no room for so small a share of itself, and 1e-300 is more than that. So w*p >= w_rec (1 + 2^-19) (1 - 2^-20)
@@ -30,6 +30,8 @@
 #pragma once
 
 #include <cstdint>
+
+#include "scoring.hpp"
 
 namespace memsel {
 
@@ -44,6 +46,17 @@ struct FilterQuery {
     bool clamp_future;       // an age below 0 counts as 0
     double bound;            // rows whose composite is below do not matter; not minus infinity
 };
+
+// Fills in everything but the bound. In this order, the product is finite where minus_lambda is.
+inline void use_scoring(FilterQuery& query, const Scoring& scoring) {
+    constexpr double log2_e = 1.4426950408889634;
+    query.relevance_weight = scoring.relevance_weight;
+    query.importance_weight = scoring.importance_weight;
+    query.recency_weight = scoring.recency_weight;
+    query.clock = scoring.now;
+    query.exponent_rate = scoring.minus_lambda / 3600.0 * log2_e;
+    query.clamp_future = scoring.clamp_future;
+}
 
 // Writes the offsets, within the block, of the rows that may matter; returns how many. `rows` is at most kBlockRows.
 template <class Relevance, class Importance>

@@ -1,9 +1,8 @@
 // The filter pass for one instruction set: MEMSEL_LEVEL names it, and the compiler flags beside it make it so.
 // Everything here has internal linkage, so that the linker cannot put one level's code in another's place.
 
+#include "chord.hpp"
 #include "filter.hpp"
-
-#include <cstring>
 
 #if defined(_MSC_VER) && !defined(__clang__)
 #pragma fp_contract(off)
@@ -14,29 +13,13 @@ namespace {
 
 constexpr int kGroupRows = 64;
 
-// Adding this leaves a number in fixed point, with 20 binary places, in the low bits of the sum.
-constexpr double kFixedPoint = 6442450944.0;  // 1.5 * 2^32
-constexpr std::uint64_t kExponentOfOne = std::uint64_t{1023} << 52;
-
-// An upper bound of 2^y, from kFixedPoint + y with y from -1021 to 1024: the chord between powers of two.
-inline double chord_above_power(double fixed_point) {
-    std::uint64_t bits;
-    std::memcpy(&bits, &fixed_point, sizeof bits);
-    bits = (bits << 32) + kExponentOfOne;
-    double chord;
-    std::memcpy(&chord, &bits, sizeof chord);
-    return chord;
-}
-
 template <class Relevance, class Importance>
 int filter(const FilterQuery& query, const Relevance* relevance, const double* timestamp,
            const Importance* importance, int rows, std::uint16_t* offsets) {
     double highest[kBlockRows];
     const double relevance_weight = query.relevance_weight;
     const double importance_weight = query.importance_weight;
-    // Never 0, so that an infinite recency shows whatever its weight; and more than a denormal weight's 2^-18 of itself.
-    const double recency_weight =
-        (query.recency_weight > 0.0 ? query.recency_weight * (1.0 + 0x1p-18) : 0.0) + 1e-300;
+    const double recency_weight = weight_of_chord(query.recency_weight);
     const double clock = query.clock;
     const double rate = query.exponent_rate;
     // An age held to 0 or more holds the exponent to one side of 0.
@@ -48,8 +31,9 @@ int filter(const FilterQuery& query, const Relevance* relevance, const double* t
         const double a = relevance_weight * static_cast<double>(relevance[i]);
         const double b = importance_weight * static_cast<double>(importance[i]);
         double y = kFixedPoint + rate * (clock - timestamp[i]);
-        y = y > least ? y : least;
+        // A NaN becomes the most: a rate of 0 makes one of an infinite age, which clamping may make 0.
         y = y < most ? y : most;
+        y = y > least ? y : least;
         highest[i] = (a + recency_weight * chord_above_power(y)) + b;
     }
 

@@ -18,6 +18,7 @@ from .arrays import Selection, select_arrays, select_batch
 from .config import SelectionConfig
 from .entry import MemoryEntry, MemoryPriority, MemoryType
 from .errors import ColumnError, ColumnTypeError, InputError
+from .pool import MemoryPool, PoolRow
 from .selector import AuditedMemory, MemorySelector, Outcome, ScoredMemory
 
 if _TYPE_CHECKING:
@@ -29,12 +30,14 @@ __all__ = [
     "ColumnTypeError",
     "InputError",
     "MemoryEntry",
+    "MemoryPool",
     "MemoryPriority",
     "MemorySelectSettings",
     "MemorySelection",
     "MemorySelector",
     "MemoryType",
     "Outcome",
+    "PoolRow",
     "ScoredMemory",
     "Selection",
     "SelectionConfig",

@@ -2,9 +2,9 @@
 # distutils: language = c++
 """The kernel: score, filter, order and pack rows of packed columns.
 
-Every score that decides or is reported comes from ``recency_of`` and ``composite_of``. The filter pass (src/kernel/filter.hpp) only leaves out
-rows that provably cannot matter; the order of rows is ``before`` in src/kernel/order.hpp. No Python object is touched
-in the loops over rows, and nothing of memsel is imported.
+Every score that decides or is reported comes from src/kernel/scoring.hpp. The filter pass (src/kernel/filter.hpp) only
+leaves out rows that provably cannot matter; the order of rows is ``before`` in src/kernel/order.hpp, and packing.hpp says
+which of them fit. No Python object is touched in the loops over rows, and nothing of memsel is imported.
 """
 
 import math
@@ -15,7 +15,7 @@ from cpython.buffer cimport (
     PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer,
 )
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.math cimport HUGE_VAL, NAN, ceil, exp, floor, isfinite, isinf, isnan
+from libc.math cimport HUGE_VAL, NAN, ceil, floor, isnan
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint16_t, uint64_t
 from libcpp.vector cimport vector
 
@@ -30,71 +30,14 @@ cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
 
 cdef extern from "columns.hpp" namespace "memsel":
-    cdef cppclass Columns:
-        Columns()
-        const void* relevance
-        const double* timestamp
-        const void* importance
-        const int64_t* tokens
-        int64_t rows
-        bint relevance_is_float32
-        bint importance_is_float32
-    cdef cppclass KeptRow:
-        int64_t row
-        double relevance
-        double recency
-        double importance
-        double composite
     cdef cppclass CountedCall:
         Columns columns
         int64_t (*count_tokens)(void* context, int64_t row) noexcept
         void* context
         vector[KeptRow] kept
 
-cdef extern from "order.hpp" namespace "memsel" nogil:
-    cdef cppclass Ranked:
-        double score
-        int64_t row
-    bint before(const Ranked&, const Ranked&)
-    cdef cppclass BestRows:
-        void start(int64_t capacity, double threshold) except +
-        double bound()
-        bint admits(double score)
-        void offer(double score, int64_t row) except +
-        const vector[Ranked]& finish()
-
-cdef extern from "filter.hpp" namespace "memsel" nogil:
-    int kBlockRows
-    cdef cppclass FilterQuery:
-        double relevance_weight
-        double importance_weight
-        double recency_weight
-        double clock
-        double exponent_rate
-        bint clamp_future
-        double bound
-    cdef cppclass FilterLevel:
-        const char* name
-        int (*f64_f64)(const FilterQuery&, const double*, const double*, const double*, int, uint16_t*)
-        int (*f32_f64)(const FilterQuery&, const float*, const double*, const double*, int, uint16_t*)
-        int (*f64_f32)(const FilterQuery&, const double*, const double*, const float*, int, uint16_t*)
-        int (*f32_f32)(const FilterQuery&, const float*, const double*, const float*, int, uint16_t*)
-    int filter_level_count()
-    const FilterLevel* filter_level(int index)
-
 cdef extern from "compiler.hpp" namespace "memsel" nogil:
     const char* kCompiler
-
-cdef extern from "clock.hpp" namespace "memsel" nogil:
-    double monotonic_seconds()
-
-cdef extern from "work_queue.hpp" namespace "memsel" nogil:
-    cdef cppclass WorkQueue:
-        void start(int64_t count)
-        int64_t take()
-        void fail(int64_t number)
-        void stop()
-        int64_t first_failed()
 
 ctypedef fused relevance_t:
     double
@@ -110,14 +53,11 @@ cdef object EMPTY = numpy.empty
 cdef object INT64 = numpy.dtype(numpy.int64)
 cdef object FLOAT64 = numpy.dtype(numpy.float64)
 cdef double LN2 = math.log(2)        # as the reference computes it
-cdef double LOG2_E = 1.0 / math.log(2)
 
 cdef enum:
     EXACT_INTEGERS = 9007199254740992  # 2**53: integers up to here are float64 values, exactly
     FIRST_BLOCK_ROWS = 16              # blocks grow from here, so that the bound is of use early
     SAMPLE_ROWS = 1024                 # at least so many rows give the first bound over large columns
-    FIRST_CAPACITY = 256               # rows ranked before it is known how many the budget takes
-    CAPACITY_GROWTH = 8
     GIL_ROWS = 2048                    # from here on the GIL is let go while rows are ranked
     TOKEN_BLOCK_ROWS = 1024
 
@@ -137,42 +77,8 @@ ISA = LEVEL.name.decode()
 COMPILER = kCompiler.decode()
 
 
-# --- one row ---------------------------------------------------------------------------------------------------------
-
-cdef struct Scoring:
-    double relevance_weight
-    double recency_weight
-    double importance_weight
-    double minus_lambda      # -(ln 2 / half_life_hours), per hour of age
-    double now
-    bint clamp_future
-
-
-cdef inline bint recency_of(const Scoring* scoring, double timestamp, double* recency) noexcept nogil:
-    """Recency of a timestamp; False where a finite exponent overflows."""
-    cdef double hours = (scoring.now - timestamp) / 3600.0
-    cdef double exponent
-    if scoring.clamp_future and hours < 0.0:
-        hours = 0.0
-    exponent = scoring.minus_lambda * hours
-    recency[0] = exp(exponent)
-    return not (isinf(recency[0]) and isfinite(exponent))
-
-
-cdef inline double composite_of(const Scoring* scoring, double relevance, double recency, double importance) noexcept nogil:
-    """The weighted sum, in the reference's order."""
-    return (
-        scoring.relevance_weight * relevance + scoring.recency_weight * recency
-    ) + scoring.importance_weight * importance
-
-
-cdef inline bint score_row(const Scoring* scoring, double relevance, double timestamp, double importance,
-                           double* recency, double* composite) noexcept nogil:
-    """Recency and composite of a row; False where a finite exponent overflows."""
-    if not recency_of(scoring, timestamp, recency):
-        return False
-    composite[0] = composite_of(scoring, relevance, recency[0], importance)
-    return True
+cdef const FilterLevel* filter_in_use() noexcept nogil:
+    return LEVEL
 
 
 # --- the settings of a call ------------------------------------------------------------------------------------------
@@ -192,26 +98,8 @@ cdef inline bint plain_number(object value, double* out) except -1:
     return False
 
 
-cdef struct Budget:
-    bint unlimited
-    bint nothing_fits        # a negative budget
-    uint64_t left_high       # whole tokens in two halves, since sums of int64 may pass 2**63
-    uint64_t left_low
-
-
-cdef struct Settings:
-    Scoring scoring
-    double min_score
-    int64_t top_k            # how many rows reach the limit; INT64_MAX = none does
-    Budget budget
-    bint stops_at_overflow
-
-
 cdef class Plan:
     """The settings of one call as C numbers."""
-
-    cdef Settings c
-    cdef readonly bint from_access
 
     cdef bint read_top_k(self, object limit) except -1:
         """The least count that is >= limit, as Python compares; False for what is not a plain number."""
@@ -310,27 +198,6 @@ def plan(config, now, bint has_tokens=True):
 
 # --- the best rows of a pass -----------------------------------------------------------------------------------------
 
-cdef struct Admission:
-    int64_t capacity       # how many rows the pass keeps
-    bint only_behind       # only rows behind `last` in the order
-    double last_score
-    int64_t last_row
-    bint only_fitting      # only rows of at most `most_tokens`
-    int64_t most_tokens
-
-
-cdef Admission everything(int64_t capacity) noexcept nogil:
-    """Admission of any row, for a pass that keeps up to ``capacity`` of them, and at least one."""
-    cdef Admission admission
-    admission.capacity = max(<int64_t>1, capacity)
-    admission.only_behind = False
-    admission.last_score = 0.0
-    admission.last_row = -1
-    admission.only_fitting = False
-    admission.most_tokens = 0
-    return admission
-
-
 cdef int64_t rank_columns(const Scoring* scoring, double min_score, const Admission* admission,
                           const relevance_t* relevance, const double* timestamp, const importance_t* importance,
                           const int64_t* tokens, int64_t rows, BestRows* best) except -2 nogil:
@@ -348,13 +215,7 @@ cdef int64_t rank_columns(const Scoring* scoring, double min_score, const Admiss
     cdef int64_t sample_rows = max(<int64_t>SAMPLE_ROWS, 8 * admission.capacity)
     cdef Ranked last, this
 
-    query.relevance_weight = scoring.relevance_weight
-    query.importance_weight = scoring.importance_weight
-    query.recency_weight = scoring.recency_weight
-    query.clamp_future = scoring.clamp_future
-    query.clock = scoring.now
-    # In this order, the product is finite where minus_lambda is.
-    query.exponent_rate = scoring.minus_lambda / 3600.0 * LOG2_E
+    use_scoring(query, scoring[0])
     last.score = admission.last_score
     last.row = admission.last_row
 
@@ -364,7 +225,7 @@ cdef int64_t rank_columns(const Scoring* scoring, double min_score, const Admiss
         best.start(admission.capacity, min_score)
         for i in range(sample_rows):
             row = i * (rows // sample_rows)
-            if score_row(scoring, relevance[row], timestamp[row], importance[row], &recency, &score):
+            if score_row(scoring[0], relevance[row], timestamp[row], importance[row], recency, score):
                 if best.admits(score):
                     best.offer(score, row)
         start_bound = best.bound()
@@ -392,10 +253,10 @@ cdef int64_t rank_columns(const Scoring* scoring, double min_score, const Admiss
                 continue
             if timestamp[row] != last_timestamp:
                 # Equal times stand together where rows are ties; their exponential is then taken once.
-                if not recency_of(scoring, timestamp[row], &last_recency):
+                if not recency_of(scoring[0], timestamp[row], last_recency):
                     return row
                 last_timestamp = timestamp[row]
-            score = composite_of(scoring, relevance[row], last_recency, importance[row])
+            score = composite_of(scoring[0], relevance[row], last_recency, importance[row])
             if best.admits(score):
                 if admission.only_behind:
                     this.score = score
@@ -446,68 +307,6 @@ cdef inline double importance_at(const Columns* columns, int64_t row) noexcept n
 
 # --- packing ---------------------------------------------------------------------------------------------------------
 
-cdef inline bint fits(const Budget* budget, uint64_t tokens) noexcept nogil:
-    if budget.unlimited:
-        return True
-    return not budget.nothing_fits and (budget.left_high > 0 or tokens <= budget.left_low)
-
-
-cdef inline void spend(Budget* budget, uint64_t tokens) noexcept nogil:
-    """Take tokens that fit off what is left."""
-    if budget.unlimited:
-        return
-    if tokens > budget.left_low:
-        budget.left_high -= 1
-    budget.left_low -= tokens
-
-
-# Where a walk along the order of rows stands.
-cdef struct Walk:
-    Admission admission
-    Budget budget
-    int64_t room            # how many more rows may be kept
-    bint stops_at_overflow
-    bint stopped            # a row did not fit, and the walk ends there
-    double last_score       # of the last row looked at
-    int64_t last_row
-
-
-cdef void start_walk(Walk* walk, const Settings* settings, int64_t rows) noexcept nogil:
-    walk.admission = everything(min(settings.top_k, rows))
-    walk.budget = settings.budget
-    walk.room = settings.top_k
-    walk.stops_at_overflow = settings.stops_at_overflow
-    walk.stopped = False
-    walk.last_score = HUGE_VAL
-    walk.last_row = -1
-    if not walk.budget.unlimited:
-        # How many rows it takes to use the budget up is not known yet.
-        walk.admission.capacity = min(walk.admission.capacity, <int64_t>FIRST_CAPACITY)
-
-
-cdef inline bint takes(Walk* walk, const Ranked& ranked, uint64_t tokens) noexcept nogil:
-    """Look at the next row in the order; whether it is kept."""
-    walk.last_score = ranked.score
-    walk.last_row = ranked.row
-    if fits(&walk.budget, tokens):
-        spend(&walk.budget, tokens)
-        walk.room -= 1
-        return True
-    walk.stopped = walk.stops_at_overflow
-    return False
-
-
-cdef bint goes_on(Walk* walk, const vector[Ranked]* ranked, int64_t rows) noexcept nogil:
-    """Whether rows behind the ranked ones are wanted and may exist; the admission is then the next pass's."""
-    if walk.room <= 0 or walk.stopped or <int64_t>ranked.size() < walk.admission.capacity:
-        return False
-    walk.admission.only_behind = True
-    walk.admission.last_score = ranked.back().score
-    walk.admission.last_row = ranked.back().row
-    walk.admission.capacity = min(walk.admission.capacity * CAPACITY_GROWTH, rows)
-    return True
-
-
 cdef KeptRow kept_row(const Scoring* scoring, const Columns* columns, const Ranked& ranked) noexcept nogil:
     """A ranked row with all its scores."""
     cdef KeptRow kept
@@ -515,7 +314,7 @@ cdef KeptRow kept_row(const Scoring* scoring, const Columns* columns, const Rank
     kept.relevance = relevance_at(columns, ranked.row)
     kept.importance = importance_at(columns, ranked.row)
     kept.composite = ranked.score
-    recency_of(scoring, columns.timestamp[ranked.row], &kept.recency)
+    recency_of(scoring[0], columns.timestamp[ranked.row], kept.recency)
     return kept
 
 
@@ -530,7 +329,7 @@ cdef int64_t pack_columns(const Settings* settings, const Columns* columns, Best
     cdef int64_t overflowed
     cdef uint64_t tokens
     cdef size_t i
-    start_walk(walk, settings, columns.rows)
+    start_walk(walk[0], settings[0], columns.rows)
     kept.reserve(<size_t>min(walk.admission.capacity, <int64_t>64))
     while True:
         overflowed = rank(&settings.scoring, settings.min_score, &walk.admission, columns, best)
@@ -541,15 +340,12 @@ cdef int64_t pack_columns(const Settings* settings, const Columns* columns, Best
             if walk.room <= 0 or walk.stopped:
                 return -1
             tokens = <uint64_t>columns.tokens[ranked[0][i].row] if columns.tokens != NULL else 0
-            if takes(walk, ranked[0][i], tokens):
+            if takes(walk[0], ranked[0][i], tokens):
                 kept.push_back(kept_row(&settings.scoring, columns, ranked[0][i]))
-        if not goes_on(walk, ranked, columns.rows):
+        if not goes_on(walk[0], ranked[0], columns.rows):
             return -1
-        if columns.tokens != NULL and not walk.stops_at_overflow and not walk.budget.unlimited:
-            if walk.budget.nothing_fits:
-                return -1
-            walk.admission.only_fitting = walk.budget.left_high == 0 and walk.budget.left_low < <uint64_t>INT64_MAX
-            walk.admission.most_tokens = <int64_t>walk.budget.left_low
+        if columns.tokens != NULL and not only_fitting_from_now(walk[0]):
+            return -1
 
 
 cdef enum:
@@ -570,8 +366,8 @@ cdef void write_outcomes(const Settings* settings, const Columns* columns, const
     last.score = walk.last_score
     last.row = walk.last_row
     for row in range(columns.rows):
-        score_row(&settings.scoring, relevance_at(columns, row), columns.timestamp[row], importance_at(columns, row),
-                  &recency, &composite)
+        score_row(settings.scoring, relevance_at(columns, row), columns.timestamp[row], importance_at(columns, row),
+                  recency, composite)
         this.score = composite
         this.row = row
         if not composite >= settings.min_score:
@@ -604,7 +400,7 @@ def select_counted(capsule, Plan settings not None):
     cdef int64_t overflowed, tokens
     cdef size_t i
 
-    start_walk(&walk, &settings.c, columns.rows)
+    start_walk(walk, settings.c, columns.rows)
     call.kept.clear()
     call.kept.reserve(<size_t>min(walk.admission.capacity, <int64_t>64))
     while True:
@@ -618,14 +414,14 @@ def select_counted(capsule, Plan settings not None):
         ranked = &best.finish()
         for i in range(ranked.size()):
             # Every row costs at least one token.
-            if walk.room <= 0 or walk.stopped or not fits(&walk.budget, 1):
+            if walk.room <= 0 or walk.stopped or not fits(walk.budget, 1):
                 return True
             tokens = call.count_tokens(call.context, ranked[0][i].row)
             if tokens < 0:
                 return False
-            if takes(&walk, ranked[0][i], <uint64_t>tokens):
+            if takes(walk, ranked[0][i], <uint64_t>tokens):
                 call.kept.push_back(kept_row(&settings.c.scoring, columns, ranked[0][i]))
-        if not goes_on(&walk, ranked, columns.rows):
+        if not goes_on(walk, ranked[0], columns.rows):
             return True
 
 
@@ -651,8 +447,8 @@ def score_all(capsule, Plan settings not None):
         raise OverflowAt(overflowed)
     scores = []
     for row in range(columns.rows):
-        score_row(&settings.c.scoring, relevance_at(columns, row), columns.timestamp[row],
-                  importance_at(columns, row), &recency, &composite)
+        score_row(settings.c.scoring, relevance_at(columns, row), columns.timestamp[row],
+                  importance_at(columns, row), recency, composite)
         scores.append((relevance_at(columns, row), recency, importance_at(columns, row), composite))
     ranked = &best.finish()
     return scores, [ranked[0][i].row for i in range(ranked.size())]
@@ -803,8 +599,8 @@ cdef class Batch:
     cdef vector[Settings] settings       # one, or one a query
     cdef vector[vector[KeptRow]] kept
     cdef vector[int64_t] overflowed      # the row whose exponent overflows, or -1
-    # Where scores are sparse: where each query's begin (else empty), and their rows, in copies that were checked, since a
-    # caller's array may be written to meanwhile; and the scores themselves, where they are.
+    # Where scores are sparse: where each query's begin (else empty) and their rows, in copies that were checked, since a
+    # caller's arrays may be written to meanwhile; and the scores, where they lie.
     cdef vector[int64_t] sparse_starts
     cdef vector[int64_t] sparse_rows
     cdef const double* sparse_scores
@@ -948,16 +744,6 @@ cdef class Batch:
 cdef class PackedSelection:
     """The rows of one selection and their scores, made into arrays when they are first asked for."""
 
-    cdef vector[KeptRow] kept
-    cdef uint64_t tokens_low
-    cdef uint64_t tokens_high
-    cdef object _indices
-    cdef object _scores
-    cdef object _relevance
-    cdef object _recency
-    cdef object _importance
-    cdef readonly object outcomes
-
     def __len__(self):
         return self.kept.size()
 
@@ -1012,11 +798,11 @@ cdef class PackedSelection:
 
     def __getstate__(self):
         return (self.indices, self.relevance, self.recency, self.importance, self.scores, self.tokens_used,
-                self.outcomes)
+                self.outcomes, self.ids)
 
     def __setstate__(self, state):
         cdef KeptRow kept
-        indices, relevance, recency, importance, scores, tokens_used, self.outcomes = state
+        indices, relevance, recency, importance, scores, tokens_used, self.outcomes, self.ids = state
         self.tokens_low = tokens_used & 0xFFFFFFFFFFFFFFFF
         self.tokens_high = tokens_used >> 64
         for kept.row, kept.relevance, kept.recency, kept.importance, kept.composite in zip(

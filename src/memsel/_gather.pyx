@@ -316,7 +316,9 @@ cdef int pack_id(PackedEntry self) except -1:
 cdef dict stored_state(self, tuple names):
     """The named attributes and whatever else was set on an object, as ``vars`` of a plain dataclass would be."""
     state = {name: getattr(self, name) for name in names}
-    state.update(getattr(self, "__dict__", ()))
+    added = object.__getstate__(self)  # the instance's dict, or a pair of it and the slots of subclasses
+    for part in added if type(added) is tuple else (added,):
+        state.update(part or ())
     return state
 
 
@@ -353,9 +355,14 @@ def score_as_float(value, entry_id):
     if isinstance(value, NDARRAY) and value.ndim:
         raise TypeError(f"the score of {entry_id!r} is an array of shape {value.shape}; expected one number")
     if type(value) is not float:
-        if not isinstance(value, numbers.Real):
-            1.0 * value
-        value = float(value)
+        try:
+            if not isinstance(value, numbers.Real):
+                1.0 * value
+            value = float(value)
+        except TypeError:
+            raise TypeError(f"the score of {entry_id!r} is a {type(value).__name__}; expected a number") from None
+        except OverflowError:
+            raise OverflowError(f"the score of {entry_id!r} is too large for a float") from None
     return value
 
 

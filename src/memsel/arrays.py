@@ -68,7 +68,8 @@ def select_arrays(
         outcomes: also say of every row what became of it.
 
     Columns are NumPy arrays or anything with ``__array__``, a buffer, DLPack or the Arrow C interface; contiguous
-    native ones are read without a copy. They must not be written to while the call runs.
+    native ones are read without a copy. They should not be written to while the call runs: each row is then ranked by
+    some value that it had.
 
     Raises:
         ColumnError: a column has another length, shape or value than it may; ColumnTypeError for another type.

@@ -23,7 +23,7 @@ from memsel.errors import ColumnError, ColumnTypeError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    Floats: TypeAlias = npt.NDArray[np.float64] | npt.NDArray[np.float32]
+    _Floats: TypeAlias = npt.NDArray[np.float64] | npt.NDArray[np.float32]
 
 __all__ = [
     "check_lengths",
@@ -85,7 +85,7 @@ class _Raw(NamedTuple):
         return self.foreign_type or f"of dtype {self.values.dtype}"
 
 
-def relevance_column(values: Any, name: str = "relevance") -> Floats:
+def relevance_column(values: Any, name: str = "relevance") -> _Floats:
     """Return scores as float64, or as float32 where they come as float32; a null is 0.5, as a score never given.
 
     Each value is what `float()` makes of it. Integers, booleans and float16 become float64. Raises ColumnTypeError for
@@ -101,7 +101,7 @@ def relevance_column(values: Any, name: str = "relevance") -> Floats:
     return _score_column(values, name, _NULL_RELEVANCE)
 
 
-def importance_column(values: Any, name: str = "importance") -> Floats:
+def importance_column(values: Any, name: str = "importance") -> _Floats:
     """Return effective importances as float64, or as float32 where they come as float32; a null is NaN.
 
     Reads and refuses what `relevance_column` does. A row whose importance is NaN is never kept.
@@ -186,7 +186,7 @@ def check_lengths(**columns: npt.NDArray[Any] | None) -> int:
     return max(rows, 0)
 
 
-def relevance_matrix(values: Any, rows: int, name: str = "relevance") -> Floats:
+def relevance_matrix(values: Any, rows: int, name: str = "relevance") -> _Floats:
     """Return a score for each query (first axis) and row (second): C-contiguous, float64 or float32, a null is 0.5.
 
     Reads a matrix from whatever `relevance_column` reads a column from, Arrow excepted, or from a list of such columns,
@@ -555,7 +555,7 @@ def _arrow_type_name(format: str) -> str:
 # From an array to a column --------------------------------------------------------------------------------------------
 
 
-def _score_column(values: Any, name: str, null: float) -> Floats:
+def _score_column(values: Any, name: str, null: float) -> _Floats:
     if isinstance(values, _LISTS):
         return _numbers_of_list(values, name, null)
     raw = _read(values, name)
@@ -563,7 +563,7 @@ def _score_column(values: Any, name: str, null: float) -> Floats:
     return _scores(raw, name, null)
 
 
-def _scores(raw: _Raw, name: str, null: float) -> Floats:
+def _scores(raw: _Raw, name: str, null: float) -> _Floats:
     dtype = raw.values.dtype
     if dtype.kind not in "fiub" or raw.unit is not None:
         raise ColumnTypeError(f"{name} is {raw.type_name}; expected real numbers")

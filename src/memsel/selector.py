@@ -11,6 +11,8 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
 from enum import IntEnum
 from functools import partial
 from operator import attrgetter
@@ -193,7 +195,7 @@ class MemorySelector:
         config = self.config
         from_access = check_words(config)[1]
         try:
-            hours_old = (now - (entry.last_access if from_access else entry.timestamp)) / 3600.0
+            hours_old = (now - _time_of(entry, from_access)) / 3600.0
             if getattr(config, "clamp_future", False) and hours_old < 0.0:
                 hours_old = 0.0
             return math.exp(-(math.log(2) / config.recency_half_life_hours) * hours_old)
@@ -241,7 +243,7 @@ class MemorySelector:
             cls._recency_score is _OWN[0]
             and cls._token_estimate is _OWN[1]
             and cls._apply_token_budget is _OWN[2]
-            and (len(self.__dict__) == 1 or _OVERRIDABLE.isdisjoint(self.__dict__))
+            and _OVERRIDABLE.isdisjoint(self.__dict__)
         ):
             return None
         config = self.config
@@ -350,6 +352,15 @@ def _listed(candidates: Any) -> list[Any]:
 def _counted(counter: Any, entry: MemoryEntry) -> int:
     text = str(entry.content)
     return checked_count(counter, text, f"entry {entry.id!r}")
+
+
+def _time_of(entry: MemoryEntry, from_access: bool) -> float:
+    """The time that recency counts from; a TypeError that names the entry for what was plainly meant to be one."""
+    value: Any = entry.last_access if from_access else entry.timestamp
+    if value is None or isinstance(value, str | date | Decimal):
+        name = "last_access" if from_access else "timestamp"
+        raise TypeError(f"entry {entry.id!r} has {name} {value!r}; expected seconds since the epoch")
+    return value
 
 
 def _overflow_error(entry: MemoryEntry, from_access: bool) -> OverflowError:
