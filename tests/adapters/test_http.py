@@ -432,7 +432,15 @@ def test_metrics_count_answers_and_memories() -> None:
 def test_the_document_describes_every_route_and_every_reference_leads_somewhere(port: int) -> None:
     document = strict(get(port, "/openapi.json")[1])
     assert document == openapi()
-    assert sorted(document["paths"]) == ["/healthz", "/metrics", "/openapi.json", "/v1/rank", "/v1/select"]
+    assert sorted(document["paths"]) == [
+        "/healthz",
+        "/metrics",
+        "/openapi.json",
+        "/v1/pools/{name}",
+        *(f"/v1/pools/{{name}}/{action}" for action in ("load", "remove", "save", "select", "upsert")),
+        "/v1/rank",
+        "/v1/select",
+    ]
     for reference in re.findall(r'"\$ref": "([^"]*)"', json.dumps(document)):
         assert reference.rpartition("/")[2] in document["components"]["schemas"]
     assert document["components"]["schemas"]["SelectRequest"]["additionalProperties"] is False
@@ -451,7 +459,7 @@ def test_whatever_fits_the_document_or_does_not_gets_an_answer_that_fits_it(port
         if mode is GenerationMode.NEGATIVE and operation.method == "get":
             continue
 
-        @settings(max_examples=25, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=20, suppress_health_check=list(HealthCheck))
         @given(case=operation.as_strategy(generation_mode=mode))
         def ask(case: Any) -> None:
             nonlocal asked

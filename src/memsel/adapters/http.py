@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import threading
-from collections.abc import AsyncIterator, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -18,7 +20,9 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from .. import __version__
+from ..errors import InputError
 from . import arrow_stream, metrics, wire
+from .pools import PoolRemoval, Pools, PoolSelection, PoolSelectRequest, PoolState, PoolUpsert, RemoveRequest
 from .serving import App, Gate, Limits, Message, Receive, Send, check_binding, error_body, run
 from .wire import Fault, RankAnswer, RankRequest, RankSettings, SelectAnswer, SelectRequest
 
@@ -38,6 +42,15 @@ _Result = TypeVar("_Result")
 _JSON = "application/json"
 _SELECT, _RANK, _HEALTH, _METRICS, _OPENAPI = "/v1/select", "/v1/rank", "/healthz", "/metrics", "/openapi.json"
 _PATHS = frozenset((_SELECT, _RANK, _HEALTH, _METRICS, _OPENAPI))
+_POOL = "/v1/pools/{name}"
+# What can be done with a pool: the type asked with, if any, the type answered with, and a sentence.
+_ACTIONS: dict[str, tuple[type[msgspec.Struct] | None, type[msgspec.Struct], str]] = {
+    "upsert": (PoolUpsert, PoolState, "Put memories into a pool: all of them, or none where one is wrong."),
+    "remove": (RemoveRequest, PoolRemoval, "Take memories out of a pool."),
+    "select": (PoolSelectRequest, PoolSelection, "Select from a pool."),
+    "save": (None, PoolState, "Write a pool to the data folder."),
+    "load": (None, PoolState, "Take a pool from the data folder, in place of the one of its name."),
+}
 # Below this many bytes a selection is shorter than the way to a thread and back.
 _LARGE = 64 * 1024
 _NO_STORE = {"cache-control": "no-store"}
@@ -100,19 +113,39 @@ class _Measured:
             await self._app(scope, receive, noted)
         finally:
             self._counts.in_flight -= 1
-            path = scope["path"] if scope["path"] in _PATHS else "other"
+            path = _label(scope["path"])
             # 499: the client hung up before there was an answer.
             self._counts.answered(path, status or 499, perf_counter() - started)
 
 
-def http_app(*, host: str = "127.0.0.1", token: str | None = None, limits: Limits | None = None) -> App:
-    """The ASGI app.
+def _label(path: str) -> str:
+    """A path as metrics name it, without what the client chose."""
+    if path in _PATHS:
+        return path
+    if path.startswith("/v1/pools/"):
+        action = path.rpartition("/")[2]
+        return f"{_POOL}/{action}" if action in _ACTIONS else _POOL
+    return "other"
+
+
+def http_app(
+    *,
+    host: str = "127.0.0.1",
+    token: str | None = None,
+    limits: Limits | None = None,
+    data_folder: str | os.PathLike[str] | None = None,
+) -> App:
+    """The ASGI app. Without a data folder its pools can be neither saved nor loaded.
 
     Raises:
-        InputError: the host is no loopback address and there is no token.
+        InputError: the host is no loopback address and there is no token, or the data folder is none.
     """
     limits = limits or Limits()
     check_binding(host, token)
+    folder = None if data_folder is None else Path(data_folder)
+    if folder is not None and not folder.is_dir():
+        raise InputError(f"{folder} is no folder")
+    pools = Pools(folder, limits)
     counts = metrics.Metrics()
     workers = _Workers(limits)
     document = wire.encode(openapi(token=token is not None))
@@ -149,6 +182,32 @@ def http_app(*, host: str = "127.0.0.1", token: str | None = None, limits: Limit
         counts.selected(_RANK, candidates, kept)
         return Response(text, media_type=_JSON, headers=_NO_STORE)
 
+    async def pool(request: Request) -> Response:
+        name = request.path_params["name"]
+        if request.method == "PUT":
+            new, state = pools.create(name)
+            return Response(wire.encode(state), 201 if new else 200, _NO_STORE, _JSON)
+        state = pools.drop(name) if request.method == "DELETE" else pools.state(name)
+        return Response(wire.encode(state), 200, _NO_STORE, _JSON)
+
+    def pool_action(action: str) -> Callable[[Request], Awaitable[Response]]:
+        kind = _ACTIONS[action][0]
+        act: Callable[..., Any] = getattr(pools, action)
+
+        async def answer(request: Request) -> Response:
+            name = request.path_params["name"]
+            if kind is None:
+                # Files are slow, whatever their size.
+                return Response(wire.encode(await workers.do(lambda: act(name))), 200, _NO_STORE, _JSON)
+            body = await _json_body(request)
+
+            def work() -> bytes:
+                return wire.encode(act(name, wire.decode(kind, body)))
+
+            return Response(await answered(len(body), work), 200, _NO_STORE, _JSON)
+
+        return answer
+
     async def health(_request: Request) -> Response:
         return Response(wire.encode({"status": "ok", "version": __version__}), media_type=_JSON)
 
@@ -167,6 +226,8 @@ def http_app(*, host: str = "127.0.0.1", token: str | None = None, limits: Limit
         routes=[
             Route(_SELECT, select, methods=["POST"]),
             Route(_RANK, rank, methods=["POST"]),
+            Route(_POOL, pool, methods=["GET", "PUT", "DELETE"]),
+            *(Route(f"{_POOL}/{action}", pool_action(action), methods=["POST"]) for action in _ACTIONS),
             Route(_HEALTH, health),
             Route(_METRICS, measures),
             Route(_OPENAPI, described),
@@ -179,15 +240,21 @@ def http_app(*, host: str = "127.0.0.1", token: str | None = None, limits: Limit
 
 
 def serve(
-    *, host: str = "127.0.0.1", port: int = 8765, token: str | None = None, limits: Limits | None = None
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    token: str | None = None,
+    limits: Limits | None = None,
+    data_folder: str | os.PathLike[str] | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM.
 
     Raises:
-        InputError: the address cannot be had, or is no loopback address and there is no token.
+        InputError: the address cannot be had, or is no loopback address and there is no token, or the data folder is
+            none.
     """
     limits = limits or Limits()
-    app = http_app(host=host, token=token, limits=limits)
+    app = http_app(host=host, token=token, limits=limits, data_folder=data_folder)
     run(app, host=host, port=port, limits=limits, name="memsel serve")
 
 
@@ -287,6 +354,8 @@ _ERRORS = {
     401: "The bearer token is missing or wrong.",
     408: "The request did not arrive in time.",
     413: "The body is too large, or holds too many memories.",
+    404: "There is no such pool.",
+    409: "There is no data folder, no room for the pool, or its file is damaged.",
     415: "The body is of a type that is not read here.",
     421: "The Host is none of this machine's names.",
     503: "Too many requests are waiting, or this one took too long.",
@@ -296,6 +365,7 @@ _ERRORS = {
 def openapi(*, token: bool = False) -> dict[str, Any]:
     """The OpenAPI 3.1 document, its schemas made from the types that the server reads and writes."""
     kinds: list[type] = [SelectRequest, SelectAnswer, RankRequest, RankAnswer, RankSettings, ErrorAnswer, Health]
+    kinds += {kind: None for action in _ACTIONS.values() for kind in action[:2] if kind is not None}
     _, parts = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     settings = parts.pop("RankSettings")["properties"]
     stream = {arrow_stream.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
@@ -313,6 +383,19 @@ def openapi(*, token: bool = False) -> dict[str, Any]:
         "paths": {
             _SELECT: {"post": _operation("memory_select", SelectRequest, SelectAnswer)},
             _RANK: {"post": _operation("rank", RankRequest, RankAnswer, stream) | {"parameters": parameters}},
+            _POOL: {
+                "parameters": _POOL_PARAMETERS,
+                "put": _on_pool("create_pool", "Make a pool, or leave the one of its name as it is.", PoolState, 201),
+                "get": _on_pool("pool", "How many memories a pool holds.", PoolState),
+                "delete": _on_pool("drop_pool", "Forget a pool; its file stays.", PoolState),
+            },
+            **{
+                f"{_POOL}/{action}": {
+                    "parameters": _POOL_PARAMETERS,
+                    "post": _on_pool(f"{action}_pool", summary, answer) | _asking(question),
+                }
+                for action, (question, answer, summary) in _ACTIONS.items()
+            },
             _HEALTH: {"get": _reading("health", _JSON, _reference(Health)) | {"security": []}},
             _METRICS: {"get": _reading("metrics", "text/plain", {"type": "string"})},
             _OPENAPI: {"get": _reading("openapi", _JSON, {"type": "object"})},
@@ -323,6 +406,28 @@ def openapi(*, token: bool = False) -> dict[str, Any]:
         document["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
         document["security"] = [{"bearer": []}]
     return document
+
+
+_POOL_PARAMETERS = [
+    {
+        "name": "name",
+        "in": "path",
+        "required": True,
+        "schema": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,63}$"},
+    }
+]
+
+
+def _on_pool(name: str, summary: str, answer: type, *also: int) -> dict[str, Any]:
+    content = {_JSON: {"schema": _reference(answer)}}
+    answers = {str(status): {"description": "The answer.", "content": content} for status in (200, *also)}
+    return {"operationId": name, "summary": summary, "responses": answers | _errors()}
+
+
+def _asking(question: type | None) -> dict[str, Any]:
+    if question is None:
+        return {}
+    return {"requestBody": {"required": True, "content": {_JSON: {"schema": _reference(question)}}}}
 
 
 def _reference(kind: type) -> dict[str, Any]:

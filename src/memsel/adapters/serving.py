@@ -43,7 +43,8 @@ _MOST_CONNECTIONS = 512
 class Limits:
     """What one client may take.
 
-    body_bytes: largest request body. memories: most candidates of a question in JSON; rows: of one in Arrow columns.
+    body_bytes: largest request body. memories: most candidates of a question in JSON; rows: of one in Arrow columns,
+    and most memories of a pool. pools: how many of those there may be.
     read_seconds: for a request to arrive whole; seconds: for its answer. threads: how many large questions are answered
     at once; waiting: how many more may wait for that.
     """
@@ -51,6 +52,7 @@ class Limits:
     body_bytes: int = 8 * 1024 * 1024
     memories: int = 10_000
     rows: int = 1_000_000
+    pools: int = 64
     read_seconds: float = 10.0
     seconds: float = 10.0
     threads: int = 2

@@ -29,10 +29,12 @@ __all__ = [
     "DroppedRow",
     "Fault",
     "RankAnswer",
+    "RankMemories",
     "RankQuestion",
     "RankRequest",
     "RankSettings",
     "RankedRow",
+    "Scores",
     "SelectAnswer",
     "SelectQuestion",
     "SelectRequest",
@@ -208,11 +210,11 @@ class SelectRequest(SelectQuestion, kw_only=True, forbid_unknown_fields=True):
     ] = None
 
 
-_RankMemories = Annotated[
+RankMemories = Annotated[
     list[Annotated[dict[str, Any], Meta(extra_json_schema=_RANK_SCHEMA)]],
     Meta(description="The candidates; of equal scores the earlier is the better."),
 ]
-_Scores = Annotated[
+Scores = Annotated[
     dict[str, float] | None,
     Meta(description="Similarity to the query by id (the id 7 is the key 7 as text). 0.5 for an id without one."),
 ]
@@ -236,8 +238,8 @@ class _Ranking(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 class RankQuestion(_Ranking, kw_only=True, forbid_unknown_fields=True):
     """What the composite ranking is asked; null stands for an absent member."""
 
-    memories: _RankMemories
-    scores: _Scores = None
+    memories: RankMemories
+    scores: Scores = None
 
 
 class RankSettings(_Ranking, kw_only=True, forbid_unknown_fields=True):
@@ -264,8 +266,8 @@ class RankSettings(_Ranking, kw_only=True, forbid_unknown_fields=True):
 class RankRequest(RankSettings, kw_only=True, forbid_unknown_fields=True):
     """A composite ranking with every setting. The query is not read: relevance comes from the scores alone."""
 
-    memories: _RankMemories
-    scores: _Scores = None
+    memories: RankMemories
+    scores: Scores = None
     query: str | None = None
 
 

@@ -60,12 +60,13 @@ def _listening(port: int) -> Callable[[Callable[..., None]], Callable[..., None]
 
 @memsel.command()
 @_listening(8765)
-def serve(**options: Any) -> None:
-    """Answer over HTTP: POST /v1/select, POST /v1/rank; /openapi.json says the rest."""
+@click.option("--data-folder", metavar="FOLDER", help="Where pools are saved; without it they are not.")
+def serve(data_folder: str | None, **options: Any) -> None:
+    """Answer over HTTP: POST /v1/select, POST /v1/rank, pools under /v1/pools; /openapi.json says the rest."""
     with _one_line_errors():
         from ..adapters import http
 
-        http.serve(**_settings(options))
+        http.serve(**_settings(options), data_folder=data_folder)
 
 
 @memsel.command()
