@@ -31,7 +31,7 @@ from schemathesis.specs.openapi.checks import (
 from memsel import InputError, MemoryEntry, MemorySelector, SelectionConfig, memory_select
 from memsel.adapters import wire
 from memsel.adapters.http import http_app, openapi
-from memsel.adapters.serving import Limits
+from memsel.adapters.serving import Limits, listener
 
 NOW = "2026-01-15T12:00:00Z"
 # Written in two halves, so that no scanner takes this file for a leak.
@@ -469,6 +469,14 @@ def test_whatever_fits_the_document_or_does_not_gets_an_answer_that_fits_it(port
         ask()
     assert asked > 40
     assert post(port, "/v1/select", QUESTION)[0] == 200
+
+
+def test_answers_are_not_held_back_for_more_of_them() -> None:
+    with listener("127.0.0.1", 0) as taken, socket.create_connection(taken.getsockname()):
+        accepted, _ = taken.accept()
+        # What asyncio asks before it switches the delay off.
+        assert accepted.proto == socket.IPPROTO_TCP
+        accepted.close()
 
 
 # --- the command -----------------------------------------------------------------------------------------------------
