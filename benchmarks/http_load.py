@@ -273,7 +273,8 @@ def compare(seconds: float, rounds: int) -> dict[str, Any]:
 
 def pool(rows: int, seconds: float, rounds: int) -> dict[str, Any]:
     with running("-m", "memsel", "serve", "--port", "0") as (port, process):
-        subprocess.run(["curl", "-sfX", "PUT", f"http://127.0.0.1:{port}/v1/pools/load"], check=True, capture_output=True)
+        url = f"http://127.0.0.1:{port}/v1/pools/load"
+        subprocess.run(["curl", "-sfX", "PUT", url], check=True, capture_output=True)
         for memories in pool_memories(rows):
             state = once(port, as_request("/v1/pools/load/upsert", {"memories": memories}))
         if state["rows"] != rows:

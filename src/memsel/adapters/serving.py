@@ -250,6 +250,7 @@ def server(app: App, limits: Limits) -> uvicorn.Server:
             access_log=False,
             server_header=False,
             limit_concurrency=_MOST_CONNECTIONS,
+            timeout_keep_alive=min(5, max(1, round(limits.read_seconds))),
             timeout_graceful_shutdown=max(1, round(limits.seconds)),
         )
     )
