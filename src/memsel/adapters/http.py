@@ -365,7 +365,7 @@ _ERRORS = {
 def openapi(*, token: bool = False) -> dict[str, Any]:
     """The OpenAPI 3.1 document, its schemas made from the types that the server reads and writes."""
     kinds: list[type] = [SelectRequest, SelectAnswer, RankRequest, RankAnswer, RankSettings, ErrorAnswer, Health]
-    kinds += {kind: None for action in _ACTIONS.values() for kind in action[:2] if kind is not None}
+    kinds += dict.fromkeys(kind for action in _ACTIONS.values() for kind in action[:2] if kind is not None)
     _, parts = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     settings = parts.pop("RankSettings")["properties"]
     stream = {arrow_stream.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}

@@ -27,14 +27,13 @@ try:
 except ModuleNotFoundError as error:
     raise ImportError(f"serving needs {error.name}; install it with: pip install 'memsel[serve]'") from error
 
-__all__ = ["Gate", "Limits", "announce", "answer_with", "check_binding", "error_body", "listener", "run", "server"]
+__all__ = ["Gate", "Limits", "announce", "check_binding", "error_body", "listener", "log_to_stderr", "run", "server"]
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
-JSON = b"application/json"
 # A client of the last connection of a full table is told so; beyond it the system's own queue makes clients wait.
 _MOST_CONNECTIONS = 512
 
@@ -88,12 +87,17 @@ def error_body(fault: Fault) -> bytes:
     return encode({"error": {"code": fault.code, "message": fault.message, "path": fault.path}})
 
 
-async def answer_with(
-    send: Send, status: int, body: bytes, kind: bytes = JSON, headers: list[tuple[bytes, bytes]] | None = None
-) -> None:
-    """Send a whole answer."""
-    sent = [(b"content-type", kind), (b"content-length", str(len(body)).encode()), *(headers or [])]
-    await send({"type": "http.response.start", "status": status, "headers": sent})
+async def _refuse(send: Send, fault: Fault) -> None:
+    body = error_body(fault)
+    # What is left of the request is not read, so nothing can follow it on this connection.
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
+    if fault.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": fault.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
@@ -125,11 +129,7 @@ class Gate:
             self._admit(scope["path"], headers)
             body = await self._body(receive)
         except Fault as fault:
-            # What is left of the request is not read, so nothing can follow it on this connection.
-            more = [(b"connection", b"close")]
-            if fault.status == 401:
-                more.append((b"www-authenticate", b"Bearer"))
-            await answer_with(send, fault.status, error_body(fault), headers=more)
+            await _refuse(send, fault)
             return
         except _ClientGone:
             return
