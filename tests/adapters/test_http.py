@@ -502,7 +502,9 @@ def test_the_command_ends_gracefully_and_logs_no_secret(tmp_path: Path) -> None:
     try:
         right = {"authorization": f"Bearer {KEY}"}
         assert post(port, "/v1/select", QUESTION, **right)[0] == 200
-        raw(port, f"GET /{KEY} HTTP/9.9\r\nAuthorization: Bearer {KEY}\r\n\r\n".encode(), seconds=5)
+        secret_head = f"Authorization: Bearer {KEY}\r\n\r\n"
+        raw(port, f"GET /{KEY} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{secret_head}".encode())
+        raw(port, f"GET {KEY} \x01 {KEY}\r\n{secret_head}".encode())
         post(port, f"/v1/select?token={KEY}", {"query": KEY}, authorization=f"Bearer {KEY}x")
         with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
             body = json.dumps(QUESTION).encode()
