@@ -29,6 +29,7 @@ GRID = (8, 32, 100, 316, 1_000, 3_162, 10_000, 31_623, 100_000, 316_228, 1_000_0
 OBJECT_SIZES = (8, 100, 1_000, 10_000, 100_000, 1_000_000)
 QUICK_ROWS = 10_000
 _FLOOR = "streaming read"
+_TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def arrays_suite(largest: int) -> Iterator[Cell]:
@@ -200,11 +201,56 @@ def table(cells: list[Cell]) -> str:
     return "\n".join(lines)
 
 
+def markdown(cells: list[Cell]) -> str:
+    """The two tables of the README, from the cells of a result file."""
+    seconds = {(cell.suite, cell.work, cell.rows, cell.contestant): cell.seconds for cell in cells}
+
+    def times(suite: str, kind: str, rows: int, contestant: str, base: str) -> str:
+        slower = seconds.get((suite, kind, rows, contestant))
+        return "" if slower is None else f"{_TIMES}{slower / seconds[suite, kind, rows, base]:.3g}"
+
+    lines = [
+        "| candidates | `MemorySelector.select` | zerda 0.1.0 takes | on zerda's own entries | with 100 scores |",
+        "| ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for rows in OBJECT_SIZES:
+        every, few = ("objects", "scores for all", rows), ("objects", "100 scores", rows)
+        lines.append(
+            f"| {rows:,} | {seconds_text(seconds[*every, 'memsel'])} | {times(*every, 'zerda', 'memsel')} | "
+            f"{times(*every, 'zerda', 'memsel on zerda' + chr(39) + 's entries')} | "
+            + (times(*few, "zerda", "memsel") if (*few, "memsel") in seconds else "")
+            + " |"
+        )
+    others = [name for name in contestants.CONTESTANTS if name != "memsel"]
+    lines += [
+        "",
+        "| candidates | `select_arrays` | " + " | ".join(others) + " | share of a streaming read |",
+        "| ---: " * (len(others) + 3) + "|",
+    ]
+    for rows in (100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000):
+        share = seconds["read", "float64", rows, _FLOOR] / seconds["read", "float64", rows, "memsel"]
+        lines.append(
+            f"| {rows:,} | {seconds_text(seconds['arrays', 'float64', rows, 'memsel'])} | "
+            + " | ".join(times("arrays", "float64", rows, other, "memsel") for other in others)
+            + f" | {share:.0%} |"
+        )
+    return "\n".join(lines)
+
+
+def read_result() -> list[Cell]:
+    """The cells of the committed result file."""
+    return [Cell(**cell) for cell in json.loads((timing.RESULTS / "compare.json").read_text())["cells"]]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compare", description=__doc__)
     parser.add_argument("--quick", action="store_true", help=f"stop at {QUICK_ROWS:,} rows and write nothing")
+    parser.add_argument("--markdown", action="store_true", help="print the README's tables from the result file")
     parser.add_argument("--only", choices=SUITES, action="append", help="run this suite only (may be repeated)")
     options = parser.parse_args()
+    if options.markdown:
+        print(markdown(read_result()))
+        return
     largest = QUICK_ROWS if options.quick else GRID[-1]
     cells: list[Cell] = []
     for name in options.only or SUITES:
@@ -221,8 +267,7 @@ def main() -> None:
     result = timing.RESULTS / "compare.json"
     done = {cell.suite for cell in cells}
     if result.exists():
-        kept = [Cell(**cell) for cell in json.loads(result.read_text())["cells"] if cell["suite"] not in done]
-        cells = kept + cells
+        cells = [cell for cell in read_result() if cell.suite not in done] + cells
     memory = extra_memory_mib()
     print(f"memory above the inputs at 10,000,000 rows, top_k 10: {memory:.2f} MiB")
     timing.write("compare", cells, extra_memory_mib=memory)

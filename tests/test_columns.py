@@ -318,7 +318,9 @@ def test_datetime64_of_any_layout_is_read():
 
 
 def test_datetime64_without_a_unit_holds_nat_alone():
-    assert bits(timestamp_column(np.array(["NaT"], "M8"))) == ["nan"]
+    no_time = np.array([np.iinfo(np.int64).min]).view("M8")  # newer NumPy warns where text becomes such a value
+    assert np.isnat(no_time).all()
+    assert bits(timestamp_column(no_time)) == ["nan"]
     with pytest.raises(ColumnTypeError, match=r"^timestamp is of dtype datetime64 without a unit"):
         timestamp_column(np.array([5], np.int64).view("M8"))
 

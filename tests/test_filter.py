@@ -136,6 +136,12 @@ def test_a_denormal_half_life_loses_no_row() -> None:
     assert query.answer().indices.tolist() == [ROWS_THAT_SET_THE_BOUND]
 
 
+def test_an_infinite_age_that_clamping_makes_0_is_not_lost_where_the_half_life_is_infinite() -> None:
+    relevance = [0.5] * 40 + [0.6, 0.4]
+    timestamp = [0.0] * 40 + [math.inf, math.inf]
+    best_of(relevance, timestamp, [0.5] * 42, recency_half_life_hours=math.inf, clamp_future=True).check()
+
+
 def test_a_sum_that_overflows_before_importance_brings_it_back_is_infinite_for_the_filter_too() -> None:
     query = best_of(then(0.85e308, 0.5e308), then(0.0, 0.0), then(-0.85e308, 0.0), recency_weight=1e308)
     query.check()

@@ -53,3 +53,16 @@ def test_every_python_block_runs_and_prints_what_follows_it(code, following):
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, cwd=ROOT, env=env)
     assert done.returncode == 0, done.stderr.decode()
     assert done.stdout.decode().replace("\r\n", "\n") == printed
+
+
+def test_every_line_of_the_speed_tables_is_that_of_the_result_file():
+    result = ROOT / "benchmarks" / "results" / "compare.json"
+    if not result.exists():
+        pytest.skip("the benchmarks are not here")
+    sys.path.insert(0, str(ROOT))
+    try:
+        from benchmarks import compare
+    finally:
+        sys.path.remove(str(ROOT))
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert compare.markdown(compare.read_result()) in readme

@@ -21,8 +21,8 @@ static inline double chord_above_power(double fixed_point) {
     return chord;
 }
 
-// What an upper bound of recency is multiplied with: never 0, so that an infinite recency shows whatever its weight; and
-// above a denormal weight, which has no room for 2^-18 of itself.
+// What an upper bound of recency is multiplied with: never 0, so that an infinite recency shows whatever its weight;
+// and above a denormal weight, which has no room for 2^-18 of itself.
 static inline double weight_of_chord(double recency_weight) {
     return (recency_weight > 0.0 ? recency_weight * (1.0 + 0x1p-18) : 0.0) + 1e-300;
 }

@@ -95,7 +95,8 @@ inline bool takes(Walk& walk, const Ranked& ranked, std::uint64_t tokens) {
 
 // Whether rows behind the ranked ones are wanted and may exist; the admission is then the next pass's.
 inline bool goes_on(Walk& walk, const std::vector<Ranked>& ranked, std::int64_t rows) {
-    if (walk.room <= 0 || walk.stopped || static_cast<std::int64_t>(ranked.size()) < walk.admission.capacity) return false;
+    if (walk.room <= 0 || walk.stopped) return false;
+    if (static_cast<std::int64_t>(ranked.size()) < walk.admission.capacity) return false;
     walk.admission.only_behind = true;
     walk.admission.last_score = ranked.back().score;
     walk.admission.last_row = ranked.back().row;

@@ -1,8 +1,8 @@
-// From the hash of an id to row numbers: which rows an id may have. Whether it is the id is for the caller to compare, who
-// knows what an id is. Knows no Python.
+// From the hash of an id to row numbers: which rows an id may have. Whether it is the id is for the caller to compare,
+// who knows what an id is. Knows no Python.
 //
-// Open addressing in shards that grow one by one, so that no single id waits for a table of millions to be moved. A slot is
-// one word: 40 bits of row number, 24 bits of hash, from which the slot's place follows.
+// Open addressing in shards that grow one by one, so that no single id waits for a table of millions to be moved. A
+// slot is one word: 40 bits of row number, 24 bits of hash, from which the slot's place follows.
 #pragma once
 
 #include <cstddef>

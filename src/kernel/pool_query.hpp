@@ -1,13 +1,13 @@
 // A selection from a pool: the rows with a score first, then block after block of the others, the most promising first,
 // until none is left that could hold a row that matters. Knows no Python.
 //
-// Rows without a score share one relevance, 0.5, so that an upper bound of a block's composites follows from its largest
-// upper bound of recency and its largest importance. It is computed as the filter computes a row's (filter.hpp) and holds
-// for the same reason: the same operations in the same order on values that are nowhere smaller. Blocks whose bound equals
-// the worst score still wanted are opened, since equal scores go by row.
+// Rows without a score share one relevance, 0.5, so that an upper bound of a block's composites follows from its
+// largest upper bound of recency and its largest importance. It is computed as the filter computes a row's (filter.hpp)
+// and holds for the same reason: the same operations in the same order on values that are nowhere smaller. Blocks whose
+// bound equals the worst score still wanted are opened, since equal scores go by row.
 //
-// Where the bounds cannot be trusted, the caller scans: weights, clock or rate that are no finite numbers, and a pool where
-// some recency may overflow.
+// Where the bounds cannot be trusted, the caller scans: weights, clock or rate that are no finite numbers, and a pool
+// where some recency may overflow.
 #pragma once
 
 #include <algorithm>
@@ -68,7 +68,7 @@ private:
         std::int64_t position;
     };
     std::size_t first_slot(std::int64_t row) const {
-        return static_cast<std::size_t>((static_cast<std::uint64_t>(row) * 0x9e3779b97f4a7c15u) >> (64 - bits_)) & mask_;
+        return static_cast<std::size_t>(static_cast<std::uint64_t>(row) * 0x9e3779b97f4a7c15u >> (64 - bits_));
     }
 
     std::vector<Slot> slots_;
@@ -127,7 +127,8 @@ struct PoolAnswer {
 class PoolQuery {
 public:
     // Selects from a state of the pool; false where the bounds cannot be trusted and nothing was selected.
-    bool run(const Root& root, const Settings& settings, const FilterLevel& level, const Hits& hits, PoolAnswer& answer) {
+    bool run(const Root& root, const Settings& settings, const FilterLevel& level, const Hits& hits,
+             PoolAnswer& answer) {
         if (hits.count > std::max(kManyHits, root.living / kLeastShare)) return false;
         if (!start(root, settings, level) || !score_hits(hits)) return false;
         Walk walk;
@@ -136,12 +137,20 @@ public:
         for (;;) {
             if (!rank(walk.admission)) return false;
             const std::vector<Ranked>& ranked = best_.finish();
+            std::int64_t taken = 0;
             for (const Ranked& one : ranked) {
                 if (walk.room <= 0 || walk.stopped) return true;
                 const Record& record = root.record(one.row);
-                if (takes(walk, one, static_cast<std::uint64_t>(record.tokens))) keep(one, record, answer);
+                if (!takes(walk, one, static_cast<std::uint64_t>(record.tokens))) continue;
+                keep(one, record, answer);
+                ++taken;
             }
             if (!goes_on(walk, ranked, root.living) || !only_fitting_from_now(walk)) return true;
+            // Where rows are left out for their tokens, the fewer are wanted, the sooner a pass ends; its first row
+            // fits.
+            if (walk.admission.only_fitting) {
+                walk.admission.capacity = std::min(std::max<std::int64_t>(kFewFitting, 2 * taken), walk.room);
+            }
         }
     }
 
@@ -150,6 +159,9 @@ private:
     static constexpr std::int64_t kLeastShare = 16;
     static constexpr std::int64_t kFewRows = 1024;
     static constexpr std::int64_t kManyHits = 65536;
+    static constexpr std::int64_t kFewFitting = 2;
+    // Rows whose memory is asked for together.
+    static constexpr std::int64_t kTogether = 64;
     // Exponents of two from here on may mean a recency beyond float64.
     static constexpr double kHighExponent = 1000.0;
 
@@ -202,8 +214,8 @@ private:
         return highest;
     }
 
-    // An upper bound of the composites of rows without a score, of those that the admission lets in; minus infinity where
-    // there is none.
+    // An upper bound of the composites of rows without a score, of those that the admission lets in; minus infinity
+    // where there is none.
     double bound_of(const Summary& summary, const Admission& admission) const {
         float most = summary.most_importance;
         if (admission.only_fitting) {
@@ -239,8 +251,12 @@ private:
         table_.start(hits.count + static_cast<std::int64_t>(root_->odd->size()));
         hit_rows_.clear();
         for (std::int64_t i = 0; i < hits.count; ++i) {
-            if (i + 16 < hits.count) fetch_chunk(hits.rows[i + 16]);
-            if (i + 8 < hits.count) fetch_record(hits.rows[i + 8]);
+            if (i % kTogether == 0) {
+                // Each step asks for the memory that the next one reads.
+                const std::int64_t end = std::min(i + kTogether, hits.count);
+                for (std::int64_t at = i; at < end; ++at) fetch_chunk(hits.rows[at]);
+                for (std::int64_t at = i; at < end; ++at) fetch_record(hits.rows[at]);
+            }
             const std::int64_t row = hits.rows[i];
             if (!root_->record(row).lives()) continue;
             std::int64_t& position = table_.position(row, static_cast<std::int64_t>(hit_rows_.size()));
@@ -305,10 +321,9 @@ private:
             sealed_.pop_back();
             const Group& group = *root_->groups[static_cast<std::size_t>(first.group)];
             if (!first.exact) {
-                first.bound = std::min(
-                    first.bound, exact_bound_of(first.block < 0 ? root_->summaries[static_cast<std::size_t>(first.group)]
-                                                                : group.summaries[static_cast<std::size_t>(first.block)],
-                                                admission));
+                const Summary& summary = first.block < 0 ? root_->summaries[static_cast<std::size_t>(first.group)]
+                                                         : group.summaries[static_cast<std::size_t>(first.block)];
+                first.bound = std::min(first.bound, exact_bound_of(summary, admission));
                 first.exact = true;
                 if (!sealed_.empty() && first < sealed_.front()) {
                     sealed_.push_back(first);
@@ -357,7 +372,12 @@ private:
                 for (; found < count; ++found) offsets[found] = static_cast<std::uint16_t>(found);
             }
             for (int i = 0; i < found; ++i) {
-                const auto at = static_cast<std::size_t>(first + offsets[i]);
+                if (i % kTogether == 0) {
+                    const int end = std::min(i + static_cast<int>(kTogether), found);
+                    for (int next = i; next < end; ++next) fetch_chunk(block.row(block_place(first, offsets[next])));
+                    for (int next = i; next < end; ++next) fetch_record(block.row(block_place(first, offsets[next])));
+                }
+                const std::size_t at = block_place(first, offsets[i]);
                 if (admission.only_fitting && block.tokens[at] > most_code_) continue;
                 const std::int64_t row = block.row(at);
                 const Record& record = root_->record(row);
@@ -367,12 +387,15 @@ private:
                     if (!recency_of(scoring, record.timestamp, recency)) return false;
                     last_timestamp = record.timestamp;
                 }
-                const Ranked one{composite_of(scoring, kUnscoredRelevance, recency, record.effective_importance()), row};
+                const double importance = record.effective_importance();
+                const Ranked one{composite_of(scoring, kUnscoredRelevance, recency, importance), row};
                 if (best_.admits(one) && lies_behind(admission, one) && table_.find(row) < 0) best_.offer(one);
             }
         }
         return true;
     }
+
+    static std::size_t block_place(int first, std::uint16_t offset) { return static_cast<std::size_t>(first + offset); }
 
     static const double* unscored_relevances() {
         static const std::vector<double> values(kBlockRows, kUnscoredRelevance);

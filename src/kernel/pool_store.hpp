@@ -1,7 +1,7 @@
 // The present state of a pool, and how it is changed while others read. Knows no Python.
 //
-// The lock is held for one copy of a pointer, or for one small change; never while waiting for anything else. Changes come
-// from one thread at a time, which the caller sees to: a large one is made on a Root of its own, without the lock.
+// The lock is held for one copy of a pointer, or for one small change; never while waiting for anything else. Changes
+// come from one thread at a time, which the caller sees to: a large one is made on a Root of its own, without the lock.
 #pragma once
 
 #include <cstdint>

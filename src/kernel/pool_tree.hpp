@@ -1,13 +1,13 @@
 // The rows of a pool as they lie in memory, shared between the states that readers see. Knows no Python.
 //
-// Two structures over the same rows. Records lie by row number, in chunks and segments of chunks: whatever is reported or
-// decided is read there. The index lies by time, in blocks and groups of blocks, and holds only what it takes to leave rows
-// out: time, importance as a float32, a code of the tokens. Each block and group has a summary from which an upper bound of
-// its rows' scores follows.
+// Two structures over the same rows. Records lie by row number, in chunks and segments of chunks: whatever is reported
+// or decided is read there. The index lies by time, in blocks and groups of blocks, and holds only what it takes to
+// leave rows out: time, importance as a float32, a code of the tokens. Each block and group has a summary from which an
+// upper bound of its rows' scores follows.
 //
-// Everything hangs on shared_ptr. A Root is one state of the pool. Who wants to change something asks own() for it on the way
-// down: what nobody else holds is changed where it is, what a reader's Root holds as well is copied first, so that no state
-// that somebody looks at ever changes.
+// Everything hangs on shared_ptr. A Root is one state of the pool. Who wants to change something asks own() for it on
+// the way down: what nobody else holds is changed where it is, what a reader's Root holds as well is copied first, so
+// that no state that somebody looks at ever changes.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,8 @@
 
 namespace memsel {
 
-// --- records, by row number ---------------------------------------------------------------------------------------------
+// --- records, by row number
+// ---------------------------------------------------------------------------------------------
 
 struct Record {
     double timestamp;
@@ -57,7 +58,8 @@ struct Segment {
     std::int64_t living = 0;
 };
 
-// --- the index, by time -------------------------------------------------------------------------------------------------
+// --- the index, by time
+// -------------------------------------------------------------------------------------------------
 
 // Where a row stands in the order of the index.
 struct Key {
@@ -242,7 +244,8 @@ struct Block {
 
 constexpr std::size_t kGroupBlocks = 64;
 
-// Blocks that follow each other. Keys of block i are at least least[i], except those of the first, and below least[i + 1].
+// Blocks that follow each other. Keys of block i are at least least[i], except those of the first, and below least[i +
+// 1].
 struct Group {
     std::vector<std::shared_ptr<Block>> blocks;
     std::vector<Summary> summaries;
@@ -285,7 +288,8 @@ inline std::size_t position_of(const std::vector<Key>& least, const Key& key) {
     return above == least.begin() ? 0 : static_cast<std::size_t>(above - least.begin()) - 1;
 }
 
-// --- one state of a pool ------------------------------------------------------------------------------------------------
+// --- one state of a pool
+// ------------------------------------------------------------------------------------------------
 
 // The object, made the caller's own: copied where somebody else holds it too.
 template <class T>
@@ -299,8 +303,8 @@ T& own(std::shared_ptr<T>& held) {
     return *held;
 }
 
-// Where a row is in the index: nowhere if its time is no number (it is never selected and cannot overflow), and with the
-// odd ones if its numbers are too large for the bounds to hold or its importance is no number.
+// Where a row is in the index: nowhere if its time is no number (it is never selected and cannot overflow), and with
+// the odd ones if its numbers are too large for the bounds to hold or its importance is no number.
 enum class Place { kNowhere, kIndex, kOdd };
 
 inline Place place_of(const Record& record) {
@@ -429,8 +433,9 @@ private:
         Group& group = own(root_.groups[at.group]);
         Block& block = own(group.blocks[at.block]);
         const std::size_t inside = block.find(row);
-        const bool narrows = group.summaries[at.block].rests_on(block.timestamp[inside], block.importance[inside],
-                                                                block.tokens[inside], class_of_code(block.tokens[inside]));
+        const std::uint16_t code = block.tokens[inside];
+        const bool narrows = group.summaries[at.block].rests_on(block.timestamp[inside], block.importance[inside], code,
+                                                                class_of_code(code));
         block.drop(inside);
         if (block.size() * 4 <= block_rows_) {
             shrink(at);
@@ -449,7 +454,8 @@ private:
             enter_index(row, after);
             return;
         }
-        if (importance == static_cast<float>(before.effective_importance()) && code == token_code(before.tokens)) return;
+        const auto importance_before = static_cast<float>(before.effective_importance());
+        if (importance == importance_before && code == token_code(before.tokens)) return;
         const Found at = find({after.timestamp, row});
         Group& group = own(root_.groups[at.group]);
         Block& block = own(group.blocks[at.block]);
@@ -476,8 +482,8 @@ private:
         root_.least.push_back(key);
     }
 
-    // Halves a block; where the new key is the last of all, only that moves on, so that blocks filled in the order of time
-    // are full.
+    // Halves a block; where the new key is the last of all, only that moves on, so that blocks filled in the order of
+    // time are full.
     void split_block(const Found& at, const Key& added) {
         Group& group = own(root_.groups[at.group]);
         Block& whole = own(group.blocks[at.block]);
@@ -565,7 +571,8 @@ private:
     std::size_t block_rows_;
 };
 
-// --- the index of many rows at once -------------------------------------------------------------------------------------
+// --- the index of many rows at once
+// -------------------------------------------------------------------------------------
 
 // Sorts keys; rows of equal times keep their order, which is that of rising rows.
 inline void sort_keys(std::vector<Key>& keys) {
@@ -609,7 +616,8 @@ inline void Change::rebuild_index() {
         const auto& chunks = root_.segments[number]->chunks;
         for (std::size_t at = 0; at < chunks.size(); ++at) {
             if (!chunks[at]) continue;
-            const auto first = static_cast<std::int64_t>(number) * kSegmentRows + static_cast<std::int64_t>(at) * kChunkRows;
+            const auto first =
+                static_cast<std::int64_t>(number) * kSegmentRows + static_cast<std::int64_t>(at) * kChunkRows;
             for (std::int64_t i = 0; i < kChunkRows; ++i) {
                 const Record& record = chunks[at]->rows[i];
                 if (!record.lives()) continue;

@@ -18,11 +18,11 @@ from .arrays import Selection, select_arrays, select_batch
 from .config import SelectionConfig
 from .entry import MemoryEntry, MemoryPriority, MemoryType
 from .errors import ColumnError, ColumnTypeError, InputError
-from .pool import MemoryPool, PoolRow
 from .selector import AuditedMemory, MemorySelector, Outcome, ScoredMemory
 
 if _TYPE_CHECKING:
     from .policy import MemorySelection, MemorySelectSettings, memory_select, redact
+    from .pool import MemoryPool, PoolRow
 
 __all__ = [
     "AuditedMemory",
@@ -48,16 +48,22 @@ __all__ = [
     "select_batch",
 ]
 
-# The second policy has expressions to compile and a checker to load; who does not use it does not wait for it.
-_OF_POLICY = ("MemorySelectSettings", "MemorySelection", "memory_select", "redact")
+# Rooms of the house that take a while to open: who does not use them does not wait for them.
+_WHEN_ASKED = {
+    "MemoryPool": "pool",
+    "MemorySelectSettings": "policy",
+    "MemorySelection": "policy",
+    "PoolRow": "pool",
+    "memory_select": "policy",
+    "redact": "policy",
+}
 
 
 def __getattr__(name: str) -> _Any:
-    if name in _OF_POLICY:
-        from . import policy
+    if name in _WHEN_ASKED:
+        from importlib import import_module
 
-        for each in _OF_POLICY:
-            globals()[each] = getattr(policy, each)
+        globals()[name] = getattr(import_module(f".{_WHEN_ASKED[name]}", __name__), name)
         return globals()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -7,6 +7,7 @@ from typing_extensions import disjoint_base
 _Selection = TypeVar("_Selection", bound=PackedSelection)
 
 __test__: dict[str, Any]
+__pyx_capi__: dict[str, Any]
 ISA: str
 COMPILER: str
 
@@ -55,6 +56,8 @@ class PackedSelection:
     def recency(self) -> npt.NDArray[np.float64]: ...
     @property
     def importance(self) -> npt.NDArray[np.float64]: ...
+    @property
+    def ids(self) -> list[Any] | None: ...
     @property
     def outcomes(self) -> npt.NDArray[np.uint8] | None: ...
     @property

@@ -3,8 +3,8 @@
 """The kernel: score, filter, order and pack rows of packed columns.
 
 Every score that decides or is reported comes from src/kernel/scoring.hpp. The filter pass (src/kernel/filter.hpp) only
-leaves out rows that provably cannot matter; the order of rows is ``before`` in src/kernel/order.hpp, and packing.hpp says
-which of them fit. No Python object is touched in the loops over rows, and nothing of memsel is imported.
+leaves out rows that provably cannot matter; the order of rows is ``before`` in src/kernel/order.hpp, and packing.hpp
+says which of them fit. No Python object is touched in the loops over rows, and nothing of memsel is imported.
 """
 
 import math

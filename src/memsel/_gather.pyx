@@ -613,9 +613,10 @@ cdef class ScoreReader:
         if found == NULL:
             out[0] = 0.5
             return 0
-        if PyFloat_CheckExact(<object>found):
-            out[0] = PyFloat_AS_DOUBLE(<object>found)
+        if as_float64(<object>found, out):
             return 0
+        # What multiplies like a float may run Python code, which may edit the mapping: the ring is not to be trusted.
+        self.patience = 0
         return as_score(<object>found, entry_id, out)
 
 

@@ -1,20 +1,22 @@
-# cython: language_level=3, auto_pickle=False
+# cython: language_level=3, auto_pickle=False, cdivision=True
 # distutils: language = c++
 """The pool's kernel: ids in front, the tree of rows and its queries behind (src/kernel/pool_*.hpp).
 
 Two rules keep readers and writers out of each other's way. Ids are looked up and a state is taken in one go, without a
-Python object being made or asked in between, so that no other thread gets its turn: a query's ids and its rows belong to
-one state. And what a removed row was called is kept until every reader that may still ask for it has left.
-Writers come one at a time, which pool.py sees to.
+Python object being made or asked in between, so that no other thread gets its turn: a query's ids and its rows belong
+to one state. And what a removed row was called is kept until every reader that may still ask for it has left. Writers
+come one at a time, which pool.py sees to.
 """
 
 cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.dict cimport PyDict_Next, PyDict_Size
 from cpython.object cimport Py_EQ, PyObject, PyObject_Hash, PyObject_RichCompareBool
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.math cimport HUGE_VAL
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
 from memsel._core cimport (
@@ -25,6 +27,9 @@ from memsel._core cimport (
 cdef extern from "Python.h":
     PyObject* PyList_GET_ITEM(object, Py_ssize_t)
     bint PyUnicode_CheckExact(object)
+    Py_ssize_t PyUnicode_GET_LENGTH(object)
+    int PyUnicode_KIND(object)
+    void* PyUnicode_DATA(object)
     bint PyLong_CheckExact(object)
     bint PyFloat_CheckExact(object)
     double PyFloat_AS_DOUBLE(object)
@@ -55,6 +60,8 @@ cdef extern from "pool_store.hpp" namespace "memsel" nogil:
         int64_t count
     cdef cppclass Snapshot:
         Snapshot()
+        const Root* get()
+        void reset()
     cdef cppclass PoolStore:
         PoolStore(size_t block_rows) except +
         Snapshot snapshot()
@@ -120,7 +127,7 @@ cdef extern from "prefetch.hpp" namespace "memsel" nogil:
 
 cdef enum:
     ID_CHUNK_ROWS = 1024
-    IDS_TOGETHER = 32        # ids whose look-ups overlap, so that their cache misses do
+    IDS_TOGETHER = 64        # ids whose look-ups overlap, so that their cache misses do
     GIL_ROWS = 2048          # from here on the GIL is let go while rows are ranked
     ROWS_BETWEEN_TURNS = 16384
 
@@ -142,14 +149,39 @@ cdef inline bint is_id(object value) noexcept:
     return PyUnicode_CheckExact(value) or PyLong_CheckExact(value)
 
 
+cdef inline void prefetch_object(PyObject* one) noexcept:
+    """Ask for an object's head and for the text behind it, which may lie in the next line."""
+    prefetch(one)
+    prefetch(<char*>one + 56)
+
+
+cdef inline bint is_same_id(PyObject* held, PyObject* given) noexcept:
+    """Whether two exact str or int are equal; the first may be NULL, which equals nothing."""
+    if held == given:
+        return True
+    if held == NULL or PyUnicode_CheckExact(<object>held) != PyUnicode_CheckExact(<object>given):
+        return False
+    if PyUnicode_CheckExact(<object>held):
+        # Every str of Python's own has the narrowest kind that its characters allow.
+        return (
+            PyUnicode_GET_LENGTH(<object>held) == PyUnicode_GET_LENGTH(<object>given)
+            and PyUnicode_KIND(<object>held) == PyUnicode_KIND(<object>given)
+            and memcmp(PyUnicode_DATA(<object>held), PyUnicode_DATA(<object>given),
+                       PyUnicode_GET_LENGTH(<object>held) * PyUnicode_KIND(<object>held)) == 0
+        )
+    # Two ints compare without an error.
+    return PyObject_RichCompareBool(<object>held, <object>given, Py_EQ)
+
+
 cdef class PackedPool:
     """Rows in memory: ids, records and the index, without the manners of the class that users see."""
 
     cdef PoolStore* store
     cdef RowTable table
     cdef vector[IdChunk*] chunks
-    # Rows removed in this epoch and in the one before, whose ids readers may still ask for; and how many readers began in
-    # each. An epoch ends when the readers of the one before have left.
+    cdef int64_t named_rows         # rows up to here have had an id
+    # Rows removed in this epoch and in the one before, whose ids readers may still ask for; and how many readers began
+    # in each. An epoch ends when the readers of the one before have left.
     cdef vector[int64_t] graves[2]
     cdef int64_t readers[2]
     cdef int64_t epoch
@@ -171,12 +203,12 @@ cdef class PackedPool:
         del self.store
 
     def __len__(self):
-        return self.store.living()
+        return self.store.snapshot().get().living
 
     @property
     def next_row(self):
         """The least row number not given yet."""
-        return self.store.next_row()
+        return self.store.snapshot().get().next_row
 
     @property
     def table_bytes(self):
@@ -191,27 +223,27 @@ cdef class PackedPool:
             return NULL
         return chunk.ids[row % ID_CHUNK_ROWS]
 
-    cdef inline int64_t find_hashed(self, object entry_id, uint64_t mixed) except -2:
-        """The row given to an id last, alive or not, or -1. Runs no Python code for exact str and int."""
+    cdef inline PyObject** id_place(self, int64_t row) noexcept:
+        """Where the id of a row hangs, or NULL."""
+        cdef IdChunk* chunk = self.chunks[row // ID_CHUNK_ROWS]
+        if chunk == NULL:
+            return NULL
+        return &chunk.ids[row % ID_CHUNK_ROWS]
+
+    cdef inline int64_t find_hashed(self, object entry_id, uint64_t mixed) noexcept:
+        """The row given to an id last, alive or not, or -1."""
         cdef RowTable.Cursor cursor = self.table.find(mixed)
         cdef int64_t row = self.table.next(cursor)
-        cdef PyObject* held
-        while row >= 0:
-            held = self.id_at(row)
-            if held == <PyObject*>entry_id:
-                return row
-            if held != NULL and PyUnicode_CheckExact(<object>held) == PyUnicode_CheckExact(entry_id):
-                if PyObject_RichCompareBool(<object>held, entry_id, Py_EQ):
-                    return row
+        while row >= 0 and not is_same_id(self.id_at(row), <PyObject*>entry_id):
             row = self.table.next(cursor)
-        return -1
+        return row
 
-    cdef inline int64_t find(self, object entry_id) except -2:
-        """The living row of an id, or -1."""
+    cdef inline int64_t find(self, object entry_id, const Root* root) except -2:
+        """The row of an id that lives in a state, or -1."""
         if not is_id(entry_id):
             raise UnreadableId(0)
         cdef int64_t row = self.find_hashed(entry_id, RowTable.mixed(<uint64_t>PyObject_Hash(entry_id)))
-        return row if row >= 0 and self.store.record(row).lives() else -1
+        return row if row >= 0 and root.record(row).lives() else -1
 
     cdef int name(self, int64_t row, object entry_id, uint64_t mixed) except -1:
         """Give a new row its id."""
@@ -229,6 +261,7 @@ cdef class PackedPool:
         Py_INCREF(entry_id)
         chunk.ids[row % ID_CHUNK_ROWS] = <PyObject*>entry_id
         chunk.living += 1
+        self.named_rows = row + 1
         return 0
 
     cdef void forget(self, int64_t row) noexcept:
@@ -238,7 +271,7 @@ cdef class PackedPool:
         chunk.ids[row % ID_CHUNK_ROWS] = NULL
         chunk.living -= 1
         # The chunk that rows are being given from stays.
-        if chunk.living == 0 and (row // ID_CHUNK_ROWS + 1) * ID_CHUNK_ROWS <= self.store.next_row():
+        if chunk.living == 0 and (row // ID_CHUNK_ROWS + 1) * ID_CHUNK_ROWS <= self.named_rows:
             free(chunk)
             self.chunks[row // ID_CHUNK_ROWS] = NULL
 
@@ -263,23 +296,24 @@ cdef class PackedPool:
 
     def row(self, entry_id):
         """The row number of an id, or -1."""
-        return self.find(entry_id)
+        cdef Snapshot state = self.store.snapshot()
+        return self.find(entry_id, state.get())
 
     def rows(self, list ids not None, int64_t[::1] rows not None):
         """Fill in the row number of each id, or -1 where there is none."""
+        cdef Snapshot state = self.store.snapshot()
         cdef Py_ssize_t i
-        for i in range(len(ids)):
-            if not is_id(<object>PyList_GET_ITEM(ids, i)):
-                raise UnreadableId(i)
-            rows[i] = self.find(<object>PyList_GET_ITEM(ids, i))
+        for i in range(min(len(ids), rows.shape[0])):
+            rows[i] = self.find(<object>PyList_GET_ITEM(ids, i), state.get())
 
     def record(self, entry_id):
         """(row, timestamp, importance, decay_factor, last_access, tokens) of an id, or None."""
-        cdef int64_t row = self.find(entry_id)
+        cdef Snapshot state = self.store.snapshot()
+        cdef int64_t row = self.find(entry_id, state.get())
         cdef Record record
         if row < 0:
             return None
-        record = self.store.record(row)
+        record = state.get().record(row)
         return row, record.timestamp, record.importance, record.decay_factor, record.last_access, record.tokens
 
     # --- changes -----------------------------------------------------------------------------------------------------
@@ -304,16 +338,24 @@ cdef class PackedPool:
         record.decay_factor = decay_factor
         record.last_access = last_access
         record.tokens = tokens
-        self.store.put(row, record)
+        try:
+            self.store.put(row, record)
+        except BaseException:
+            # The number has been given to this id, and to no other any more.
+            self.store.give_up_to(row + 1)
+            raise
         return row
 
     def change(self, entry_id, timestamp, importance, decay_factor, last_access, tokens):
         """Set what is not None of the row of an id, each a float but the tokens; False where there is no such row."""
-        cdef int64_t row = self.find(entry_id)
+        cdef Snapshot state = self.store.snapshot()
+        cdef int64_t row = self.find(entry_id, state.get())
         cdef Record record
         if row < 0:
             return False
-        record = self.store.record(row)
+        record = state.get().record(row)
+        # The state goes before the change, which otherwise would have to copy what it holds.
+        state.reset()
         if timestamp is not None:
             record.timestamp = timestamp
         if importance is not None:
@@ -330,7 +372,9 @@ cdef class PackedPool:
     def remove(self, entry_id):
         """Remove the row of an id; False where there is none."""
         cdef uint64_t mixed
-        cdef int64_t row = self.find(entry_id)
+        cdef Snapshot state = self.store.snapshot()
+        cdef int64_t row = self.find(entry_id, state.get())
+        state.reset()
         if row < 0:
             return False
         mixed = RowTable.mixed(<uint64_t>PyObject_Hash(entry_id))
@@ -347,8 +391,8 @@ cdef class PackedPool:
                 int64_t[::1] numbers=None):
         """Set the rows of many ids, all of them or none. ``numbers`` gets the row of each.
 
-        ``ids``: exact str and int, as many as there are values; the list is not changed meanwhile. ``decay_factor`` may be
-        None, which stands for 1, and so may ``last_access``, for the timestamp.
+        ``ids``: exact str and int, as many as there are values; the list is not changed meanwhile. ``decay_factor`` may
+        be None, which stands for 1, and so may ``last_access``, for the timestamp.
         """
         cdef int64_t first = self.store.next_row(), next_row = first, row, count = len(ids)
         cdef vector[int64_t] rows
@@ -426,6 +470,8 @@ cdef class PackedPool:
                 if self.find_hashed(entry_id, mixed[i - start]) >= 0:
                     return False
                 self.name(rows[i], entry_id, mixed[i - start])
+            with nogil:
+                pass
         if count > 0:
             records.timestamp = &timestamp[0]
             records.importance = &importance[0]
@@ -468,18 +514,22 @@ cdef class Query:
 
     cdef int give(self, object similarity) except -1:
         """Take over what the hits are to be read from, before a state is taken."""
-        cdef const int64_t[::1] rows
+        cdef Py_buffer rows, scores
         if type(similarity) is not tuple:
             self.given = similarity
             return 0
-        self.scores = similarity[1]
         if type(similarity[0]) is list:
+            self.scores = similarity[1]
             self.given = similarity[0]
             return 0
-        rows = similarity[0]
-        if rows.shape[0] > 0:
-            self.task.rows.assign(&rows[0], &rows[0] + rows.shape[0])
-            self.task.scores.assign(&self.scores[0], &self.scores[0] + rows.shape[0])
+        PyObject_GetBuffer(similarity[0], &rows, PyBUF_SIMPLE)
+        try:
+            PyObject_GetBuffer(similarity[1], &scores, PyBUF_SIMPLE)
+            self.task.rows.assign(<int64_t*>rows.buf, <int64_t*>rows.buf + rows.len // 8)
+            self.task.scores.assign(<double*>scores.buf, <double*>scores.buf + rows.len // 8)
+            PyBuffer_Release(&scores)
+        finally:
+            PyBuffer_Release(&rows)
         return 0
 
     cdef void take_state(self) noexcept:
@@ -505,28 +555,37 @@ cdef class Query:
         """Add the rows of ids, with their scores if there are any, to the hits or else to the candidates."""
         cdef uint64_t mixed[IDS_TOGETHER]
         cdef int64_t found[IDS_TOGETHER]
-        cdef RowTable.Cursor cursor
+        cdef PyObject* held[IDS_TOGETHER]
+        cdef RowTable.Cursor cursors[IDS_TOGETHER]
         cdef Py_ssize_t first, i, end
         cdef int64_t row
         cdef PackedPool pool = self.pool
         for first in range(0, count, IDS_TOGETHER):
             end = min(first + IDS_TOGETHER, count) - first
+            # Each step asks for the memory that the next one reads.
+            for i in range(end):
+                prefetch_object(ids[first + i])
             for i in range(end):
                 if not is_id(<object>ids[first + i]):
                     raise UnreadableId(first + i)
                 mixed[i] = RowTable.mixed(<uint64_t>PyObject_Hash(<object>ids[first + i]))
                 pool.table.fetch(mixed[i])
             for i in range(end):
-                cursor = pool.table.find(mixed[i])
-                row = pool.table.next(cursor)
-                found[i] = row
-                if row >= 0 and pool.chunks[row // ID_CHUNK_ROWS] != NULL:
-                    prefetch(&pool.chunks[row // ID_CHUNK_ROWS].ids[row % ID_CHUNK_ROWS])
+                cursors[i] = pool.table.find(mixed[i])
+                found[i] = pool.table.next(cursors[i])
+                if found[i] >= 0:
+                    prefetch(pool.id_place(found[i]))
+            for i in range(end):
+                held[i] = NULL
+                if found[i] >= 0:
+                    held[i] = pool.id_at(found[i])
+                    prefetch_object(held[i])
             for i in range(end):
                 row = found[i]
-                # Most often the first row that the hash stands for is the one, and its id the very object given.
-                if row >= 0 and pool.id_at(row) != ids[first + i]:
-                    row = pool.find_hashed(<object>ids[first + i], mixed[i])
+                while row >= 0 and not is_same_id(held[i], ids[first + i]):
+                    row = pool.table.next(cursors[i])
+                    if row >= 0:
+                        held[i] = pool.id_at(row)
                 if row < 0:
                     continue
                 if scores == NULL:
@@ -547,7 +606,7 @@ cdef class Query:
         return 0
 
     cdef int read_dict(self, dict similarity) except -1:
-        cdef vector[PyObject*] ids
+        cdef vector[PyObject*] ids, values
         cdef vector[double] scores
         cdef Py_ssize_t position = 0
         cdef PyObject* key = NULL
@@ -555,18 +614,22 @@ cdef class Query:
         cdef int overflow = 0
         cdef long long integer
         ids.reserve(PyDict_Size(similarity) + 1)
+        values.reserve(PyDict_Size(similarity) + 1)
         scores.reserve(PyDict_Size(similarity) + 1)
         while PyDict_Next(similarity, &position, &key, &value):
+            prefetch(value)
+            values.push_back(value)
+            ids.push_back(key)
+        for value in values:
             if PyFloat_CheckExact(<object>value):
                 scores.push_back(PyFloat_AS_DOUBLE(<object>value))
             elif PyLong_CheckExact(<object>value):
                 integer = PyLong_AsLongLongAndOverflow(<object>value, &overflow)
                 if overflow:
-                    raise UnreadableScore(ids.size())
+                    raise UnreadableScore(scores.size())
                 scores.push_back(<double>integer)
             else:
-                raise UnreadableScore(ids.size())
-            ids.push_back(key)
+                raise UnreadableScore(scores.size())
         return self.read_ids(ids.data(), ids.size(), scores.data())
 
     cdef int read_list(self, list ids) except -1:
@@ -617,6 +680,10 @@ cdef class Query:
         made.tokens_low = self.task.answer.tokens_low
         made.tokens_high = self.task.answer.tokens_high
         for kept in made.kept:
+            prefetch(self.pool.id_place(kept.row))
+        for kept in made.kept:
+            prefetch(self.pool.id_at(kept.row))
+        for kept in made.kept:
             ids.append(<object>self.pool.id_at(kept.row))
         made.ids = ids
         made.outcomes = outcomes
@@ -629,20 +696,18 @@ cdef class Query:
             return None
         return <object>self.pool.id_at(self.task.overflowed), self.task.overflowed_timestamp
 
-    def row_numbers(self):
-        """The numbers of the living rows, rising."""
+    def row_numbers(self, int64_t[::1] rows not None):
+        """Fill in the numbers of the living rows, rising: ``living`` of them."""
         cdef PoolColumns gathered
         cdef Hits none
-        cdef list rows = []
-        cdef size_t i
+        cdef int64_t i
         none.rows = NULL
         none.scores = NULL
         none.count = 0
         with nogil:
             gathered.gather(self.task.root(), NULL, False, none)
-        for i in range(gathered.rows.size()):
-            rows.append(gathered.rows[i])
-        return rows
+            for i in range(min(rows.shape[0], <int64_t>gathered.rows.size())):
+                rows[i] = gathered.rows[i]
 
     def values(self, const int64_t[::1] rows not None, double[::1] timestamp not None, double[::1] importance not None,
              double[::1] decay_factor not None, double[::1] last_access not None, int64_t[::1] tokens not None):
@@ -658,19 +723,23 @@ cdef class Query:
                 last_access[i] = record.last_access
                 tokens[i] = record.tokens
 
-    def ids(self, list rows not None):
-        """The ids of rows of this state, in a list."""
+    def ids(self, const int64_t[::1] rows not None):
+        """The ids of living rows of this state, in a list."""
         cdef list ids = []
-        for row in rows:
-            ids.append(<object>self.pool.id_at(row))
+        cdef int64_t i
+        for i in range(rows.shape[0]):
+            ids.append(<object>self.pool.id_at(rows[i]))
+            if i % ROWS_BETWEEN_TURNS == 0:
+                with nogil:
+                    pass
         return ids
 
 
 def queries(PackedPool pool not None, list given not None, list candidates):
     """One Query for each of the similarities given, all of one state.
 
-    Each is a dict of id to float, a pair of a list of ids and float64 scores, or a pair of int64 rows and float64 scores;
-    or None. ``candidates``: a list of ids, or None.
+    Each is a dict of id to float, a pair of a list of ids and float64 scores, or a pair of int64 rows and as many
+    float64 scores, both contiguous; or None. ``candidates``: a list of ids, or None.
 
     Raises:
         UnreadableId, UnreadableScore: see there; the caller makes it readable, or says what is wrong with it.
@@ -731,7 +800,7 @@ cdef class Batch:
     cdef WorkQueue queue
 
     def __init__(self, list queries not None, list plans not None, outcomes=None):
-        """``plans``: one, or one a query. ``outcomes``: a uint8 array with a code for each row of each query, or None."""
+        """``plans``: one, or one a query. ``outcomes``: a uint8 array, a code for each row of each query, or None."""
         cdef Plan plan
         cdef Query query
         cdef uint8_t[::1] codes
@@ -793,4 +862,7 @@ def text_ids(const uint8_t[::1] text not None, const int64_t[::1] ends not None,
         entry_id = PyUnicode_DecodeUTF8(bytes_ + first, ends[i] - first, b"surrogatepass")
         ids.append(int(entry_id, 16) if kinds[i] else entry_id)
         first = ends[i]
+        if i % ROWS_BETWEEN_TURNS == 0:
+            with nogil:
+                pass
     return ids

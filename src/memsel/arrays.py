@@ -33,6 +33,7 @@ class Selection(_core.PackedSelection):
         scores: their composite scores; float64, as are the three parts.
         relevance, recency, importance: the parts, unweighted.
         tokens_used: their tokens, summed; 0 without a column of tokens.
+        ids: the ids of the rows, where a pool was selected from; otherwise None.
         outcomes: one ``Outcome`` code a candidate (uint8), or None where they were not asked for.
 
     The arrays are made when they are first asked for, belong to the caller and share no memory with the columns.
@@ -177,7 +178,7 @@ def select_batch(
     return batch.selections(Selection, parts)
 
 
-def _run(batch: _core.Batch, threads: int) -> None:
+def _run(batch: Any, threads: int) -> None:
     """Do a batch's queries with this thread and others, which have all ended when this returns or raises."""
     errors: list[BaseException] = []
 

@@ -26,6 +26,8 @@ from .tokens import checked_count
 __all__ = ["MemoryPool", "PoolRow"]
 
 _LARGEST_INT64 = 2**63 - 1
+_INT64 = np.dtype(np.int64)
+_FLOAT64 = np.dtype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +56,12 @@ class PoolRow:
 class MemoryPool:
     """A million memories in memory, changed one at a time and selected from in microseconds.
 
-    A pool holds, for each id (text or int; 7 and ``"7"`` are two), a timestamp, importance and decay factor, a last access
-    and a number of tokens, and any object as payload. A selection is to the bit what ``select_arrays`` answers for the same
-    rows in insertion order, with relevance 0.5 where no score is given. Tenants are pools of their own.
+    A pool holds, for each id (text or int; 7 and ``"7"`` are two), a timestamp, importance and decay factor, a last
+    access and a number of tokens, and any object as payload. A selection is to the bit what ``select_arrays`` answers
+    for the same rows in insertion order, with relevance 0.5 where no score is given. Tenants are pools of their own.
 
-    Any number of threads may select while others change the pool: a selection sees one state of it, and no state is ever
-    half a change. Changes take turns among themselves.
+    Any number of threads may select while others change the pool: a selection sees one state of it, and no state is
+    ever half a change. Changes take turns among themselves.
 
     Args:
         token_counter: counts the tokens of the entries that ``upsert`` is given: a callable ``str -> int`` or an object
@@ -77,7 +79,8 @@ class MemoryPool:
         """Insert a memory, or replace the one of the same id, which keeps its row and its position; the row number.
 
         ``entry``: a MemoryEntry or an object with its attributes ``id``, ``content``, ``timestamp``, ``importance``,
-        ``decay_factor`` and ``last_access``. Its content is only counted; keep the entry as ``payload`` to have it back.
+        ``decay_factor`` and ``last_access``. Its content is only counted; keep the entry as ``payload`` to have it
+        back.
 
         Raises:
             ColumnTypeError: the id is neither text nor an int, or a field is no number; ColumnError for tokens below 0.
@@ -111,8 +114,8 @@ class MemoryPool:
         """Insert or replace many memories at once: all of them, or none where one of them is wrong.
 
         Args:
-            ids: text or ints, a sequence, a NumPy array or an Arrow column, shape (n,). Of an id that occurs twice the last
-                row counts, at the position of the first.
+            ids: text or ints, a sequence, a NumPy array or an Arrow column, shape (n,). Of an id that occurs twice the
+                last row counts, at the position of the first.
             timestamp, importance, tokens: as in ``select_arrays``, but importance without decay; shape (n,).
             decay_factor: 1 for all where None.
             last_access: the timestamp where None.
@@ -206,7 +209,7 @@ class MemoryPool:
     def __iter__(self) -> Iterator[str | int]:
         """The ids in insertion order, as they are when the iteration begins."""
         state = self._packed.state()
-        return iter(state.ids(state.row_numbers()))
+        return iter(state.ids(_row_numbers(state)))
 
     def get(self, id: str | int, default: Any = None) -> Any:
         """The ``PoolRow`` of an id, or ``default``."""
@@ -239,12 +242,13 @@ class MemoryPool:
         """The best memories by relevance, recency and importance that fit a token budget.
 
         Args:
-            similarity: ``{id: score}``, ``(ids, scores)`` or, with ``rows``, scores; memories without one have relevance
-                0.5. Ids and rows that are not there are ignored; of one that occurs twice the last score counts.
+            similarity: ``{id: score}``, ``(ids, scores)`` or, with ``rows``, scores; memories without one have
+                relevance 0.5. Ids and rows that are not there are ignored; of one that occurs twice the last score
+                counts.
             rows: the row numbers that the scores belong to, integers, shape (n,).
             candidates: ids; only these may be chosen. None for all.
-            config: weights and limits; ``SelectionConfig()`` when None. ``recency_from="accessed"`` counts from the last
-                access and reads every row, as do ``outcomes`` and ``candidates`` every candidate.
+            config: weights and limits; ``SelectionConfig()`` when None. ``recency_from="accessed"`` counts from the
+                last access and reads every row, as do ``outcomes`` and ``candidates`` every candidate.
             now: seconds since the epoch; the clock (``time.time``) when None.
             outcomes: also say of every memory, or every candidate, what became of it, in insertion order.
 
@@ -263,7 +267,7 @@ class MemoryPool:
         codes = np.empty(query.living, np.uint8) if outcomes else None
         selection = query.select(settings, Selection, codes)
         if selection is None:
-            raise OverflowError(_overflow_message(*query.overflow))
+            raise OverflowError(_overflow_message(query.overflow))
         return selection
 
     def select_batch(
@@ -316,7 +320,7 @@ class MemoryPool:
         _run(batch, min(threads, len(queries)))
         failed = batch.failure()
         if failed is not None:
-            raise OverflowError(f"query {failed}: {_overflow_message(*queries[failed].overflow)}")
+            raise OverflowError(f"query {failed}: {_overflow_message(queries[failed].overflow)}")
         return [
             query.selection(Selection, None if codes is None else codes[number]) for number, query in enumerate(queries)
         ]
@@ -330,7 +334,7 @@ class MemoryPool:
             return _pool.queries(self._packed, [self._readable(one) for one in given], restricted)
 
     def _readable(self, similarity: Any) -> Any:
-        """A dict whose ids and scores are not all plain, made plain; scores of ids that are not there are not looked at."""
+        """A dict whose ids and scores are not all plain, made plain; scores of unknown ids are not looked at."""
         if type(similarity) is not dict:
             return similarity
         plain = {}
@@ -345,9 +349,9 @@ class MemoryPool:
     def save(self, path: str | os.PathLike[str]) -> int:
         """Write one state of the pool to a file, or leave the file as it was; how many payloads were not JSON.
 
-        The file is an uncompressed ``.npz``, which NumPy reads by itself; docs/pool_format.md describes it. It is written
-        beside its place, forced to the disk and then renamed. Payloads that JSON gives back as they were are saved, others
-        are left out.
+        The file is an uncompressed ``.npz``, which NumPy reads by itself; docs/pool_format.md describes it. It is
+        written beside its place, forced to the disk and then renamed. Payloads that JSON gives back as they were are
+        saved, others are left out.
 
         Raises:
             OSError: the file cannot be written.
@@ -356,14 +360,22 @@ class MemoryPool:
             # Nobody changes a payload between the state and its payloads.
             state = self._packed.state()
             payloads = self._packed.payloads.copy()
-        rows = np.array(state.row_numbers(), np.int64)
-        values = {name: np.empty(len(rows)) for name in ("timestamp", "importance", "decay_factor", "last_access")}
+        rows = _row_numbers(state)
+        timestamp, importance, decay_factor, last_access = np.empty((4, len(rows)))
         tokens = np.empty(len(rows), np.int64)
-        state.values(rows, *values.values(), tokens)
-        ids = state.ids(rows.tolist())
-        return poolfile.write(
-            path, poolfile.Content(ids, rows, **values, tokens=tokens, next_row=state.next_row, payloads=payloads)
+        state.values(rows, timestamp, importance, decay_factor, last_access, tokens)
+        content = poolfile.Content(
+            ids=state.ids(rows),
+            rows=rows,
+            timestamp=timestamp,
+            importance=importance,
+            decay_factor=decay_factor,
+            last_access=last_access,
+            tokens=tokens,
+            next_row=state.next_row,
+            payloads=payloads,
         )
+        return poolfile.write(path, content)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, token_counter: Any = None) -> MemoryPool:
@@ -428,6 +440,13 @@ def _id_list(ids: Any, name: str) -> list[Any]:
     return listed
 
 
+def _row_numbers(state: _pool.Query) -> npt.NDArray[np.int64]:
+    """The numbers of a state's living rows, rising."""
+    rows = np.empty(state.living, np.int64)
+    state.row_numbers(rows)
+    return rows
+
+
 def _number(given: Any, name: str) -> float:
     if type(given) is float:
         return given
@@ -447,7 +466,8 @@ def _tokens(given: Any) -> int:
 
 
 def _tokens_column(given: Any) -> npt.NDArray[np.int64]:
-    tokens = columns.tokens_column(given)
+    # A copy, which nobody writes to between this check and the change.
+    tokens = np.array(columns.tokens_column(given))
     if len(tokens) and tokens.min() < 0:
         row = int((tokens < 0).argmax())
         raise columns.negative_tokens_error(row, int(tokens[row]))
@@ -461,6 +481,8 @@ def _float64(column: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 def _similarity(given: Any, rows: Any) -> Any:
     """Scores as the kernel reads them: a dict, a list of ids or int64 rows beside float64 scores, or None."""
     if rows is not None:
+        if _is_plain(rows, _INT64) and _is_plain(given, _FLOAT64) and len(rows) == len(given):
+            return rows, given
         numbers = columns.tokens_column(rows, "rows")
         scores = _float64(columns.relevance_column(given, "similarity"))
         columns.check_lengths(rows=numbers, similarity=scores)
@@ -479,6 +501,11 @@ def _similarity(given: Any, rows: Any) -> Any:
     )
 
 
+def _is_plain(column: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether the kernel reads a column as it is."""
+    return type(column) is np.ndarray and column.dtype is dtype and column.ndim == 1 and column.flags.c_contiguous
+
+
 def _settings(config: Any, now: Any, living: int) -> _core.Plan:
     check_words(config)
     settings = _core.plan(config, now)
@@ -491,7 +518,9 @@ def _settings(config: Any, now: Any, living: int) -> _core.Plan:
     return settings
 
 
-def _overflow_message(entry_id: Any, timestamp: float) -> str:
+def _overflow_message(overflow: tuple[Any, float] | None) -> str:
+    assert overflow is not None
+    entry_id, timestamp = overflow
     message = f"the time of {entry_id!r} is {timestamp!r}, too far ahead of the clock for its recency to be a float"
     if abs(timestamp) > 1e11:
         message += "; it looks like milliseconds, expected seconds since the epoch"

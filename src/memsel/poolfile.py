@@ -1,9 +1,9 @@
 """The file of a pool: written whole or not at all, and read whole or not at all.
 
-An uncompressed .npz (a zip archive of .npy members), since NumPy is the one dependency that every user has: no tool needs
-memsel to read the columns, and memsel needs no other library to write them. docs/pool_format.md lists the members. The
-archive's comment holds the version and a checksum of every byte before it. Whatever a file claims is checked against its
-size before anything is made of it, and nothing in it is ever run.
+An uncompressed .npz (a zip archive of .npy members), since NumPy is the one dependency that every user has: no tool
+needs memsel to read the columns, and memsel needs no other library to write them. docs/pool_format.md lists the
+members. The archive's comment holds the version and a checksum of every byte before it. Whatever a file claims is
+checked against its size before anything is made of it, and nothing in it is ever run.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ class Content:
 
 
 def write(path: str | os.PathLike[str], content: Content) -> int:
-    """Put a state in the place of whatever file is there, at once; how many payloads were not JSON and were left out."""
+    """Put a state in the place of whatever file is there, at once; how many payloads were left out, being no JSON."""
     members, left_out = _members(content)
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     number, beside = tempfile.mkstemp(prefix=f".{os.path.basename(target)}.", suffix=".part", dir=folder)
     try:
         with open(number, "w+b") as file:
-            np.savez(file, **members)
+            np.savez(file, allow_pickle=False, **members)
             with zipfile.ZipFile(file, "a") as archive:
                 archive.comment = _COMMENT.format(version=VERSION, checksum=0).encode()
             end = file.seek(-_COMMENT_LENGTH, os.SEEK_END)
@@ -111,7 +111,7 @@ def read(path: str | os.PathLike[str]) -> Content:
         data = file.read()
     _check_whole(data, name)
     try:
-        members = {member: column for member, column in _arrays(data, name)}
+        members = dict(_arrays(data, name))
         return _content(members, name)
     except InputError:
         raise
@@ -235,7 +235,7 @@ def _array(part: memoryview, member: str, name: str) -> npt.NDArray[Any]:
     shape, fortran, dtype = np.lib.format.read_array_header_1_0(beginning)
     wanted = np.dtype(_MEMBERS[member][0])
     if fortran or len(shape) != 1 or dtype != wanted:
-        raise InputError(f"{name} is no saved pool: {member} is {dtype} of shape {shape}; expected one dimension of {wanted}")
+        _wrong(name, f"{member} is {dtype} of shape {shape}; expected one dimension of {wanted}")
     first = beginning.tell()
     if len(part) - first != shape[0] * wanted.itemsize:
         raise InputError(f"{name} is no saved pool: {member} has {shape[0]} values in {len(part) - first} bytes")
@@ -270,10 +270,15 @@ def _content(members: dict[str, npt.NDArray[Any]], name: str) -> Content:
             payloads[row] = json.loads(text[first:end], parse_constant=_no_constant)
             first = end
     return Content(
-        ids,
-        *(members[member] for member in ("row", "timestamp", "importance", "decay_factor", "last_access", "tokens")),
-        next_row,
-        payloads,
+        ids=ids,
+        rows=rows,
+        timestamp=members["timestamp"],
+        importance=members["importance"],
+        decay_factor=members["decay_factor"],
+        last_access=members["last_access"],
+        tokens=tokens,
+        next_row=next_row,
+        payloads=payloads,
     )
 
 

@@ -185,7 +185,7 @@ class Gate:
 _Connection: Any = AutoHTTPProtocol
 
 
-class _Guarded(_Connection):  # type: ignore[misc]
+class _Guarded(_Connection):
     """uvicorn's connection, which waits for ever for the head of a request, with an end to that wait."""
 
     head_seconds = 10.0

@@ -49,7 +49,7 @@ class WrongInput(click.ClickException):
     exit_code = 2
 
 
-class Moment(click.ParamType):  # type: ignore[type-arg]  # click 8.1 takes no argument there
+class Moment(click.ParamType):
     """Seconds since the epoch, or an ISO-8601 time with its zone, as seconds since the epoch."""
 
     name = "time"
@@ -67,7 +67,7 @@ class Moment(click.ParamType):  # type: ignore[type-arg]  # click 8.1 takes no a
         return seconds
 
 
-class Number(click.ParamType):  # type: ignore[type-arg]  # click 8.1 takes no argument there
+class Number(click.ParamType):
     """Any float but NaN, which would compare with nothing."""
 
     name = "number"
@@ -82,7 +82,7 @@ class Number(click.ParamType):  # type: ignore[type-arg]  # click 8.1 takes no a
         return number
 
 
-class CounterName(click.ParamType):  # type: ignore[type-arg]  # click 8.1 takes no argument there
+class CounterName(click.ParamType):
     """The name of a way to count tokens, as what the library takes for ``token_counter``."""
 
     name = "counter"
