@@ -43,7 +43,7 @@ LEAVES = {"config", "errors"}
 ARROWS: dict[str, set[str]] = {
     "cli": {"adapters", "files", "policy", "pool", "selector", "arrays", "entry", "columns", "tokens", "package"},
     "files": {"policy", "entry"},
-    "adapters": {"policy", "pool", "selector", "arrays", "entry", "columns", "tokens"},
+    "adapters": {"files", "package", "policy", "pool", "selector", "arrays", "entry", "columns", "tokens"},
     "policy": {"tokens"},
     "pool": {"entry", "arrays", "columns", "tokens", "_core", "_gather", "_pool"},
     "selector": {"entry", "tokens", "_core", "_gather"},

@@ -19,7 +19,7 @@ from .entry import MemoryEntry
 from .errors import InputError
 from .policy import redact
 
-__all__ = ["MemoryFile", "entry_from", "read_memories", "read_scores", "shown"]
+__all__ = ["MemoryFile", "entry_from", "read_memories", "read_scores", "shown", "without_embedding"]
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
@@ -171,24 +171,24 @@ def _from_lines(first: dict[str, Any], stream: BinaryIO, name: str, number: int)
     place = f"{name}, line {number}"
     if second is None:
         return _from_object(first, name, place)
-    return MemoryFile([_without_embedding(place, first), second, *rest])
+    return MemoryFile([without_embedding(place, first), second, *rest])
 
 
 def _memories_of_lines(stream: BinaryIO, name: str, number: int) -> Iterator[tuple[str, dict[str, Any]]]:
     for line_number, line in enumerate(stream, number + 1):
         if line.strip():
             memory = decoded(line, _place_in(name, line, line_number))
-            yield _without_embedding(f"{name}, line {line_number}", memory)
+            yield without_embedding(f"{name}, line {line_number}", memory)
 
 
 def _from_array(memories: list[Any], name: str, member: str = "") -> MemoryFile:
-    return MemoryFile([_without_embedding(f"{name}, {member}[{i}]", memory) for i, memory in enumerate(memories)])
+    return MemoryFile([without_embedding(f"{name}, {member}[{i}]", memory) for i, memory in enumerate(memories)])
 
 
 def _from_object(document: dict[str, Any], name: str, place: str) -> MemoryFile:
     if "memories" not in document:
         if "content" in document or "text" in document:
-            return MemoryFile([_without_embedding(place, document)])
+            return MemoryFile([without_embedding(place, document)])
         raise InputError(f"{place}: memories is missing; expected an array of memories under that name")
     memories = document["memories"]
     if not isinstance(memories, list):
@@ -201,7 +201,8 @@ def _from_object(document: dict[str, Any], name: str, place: str) -> MemoryFile:
     return result
 
 
-def _without_embedding(place: str, memory: Any) -> tuple[str, dict[str, Any]]:
+def without_embedding(place: str, memory: Any) -> tuple[str, dict[str, Any]]:
+    """The memory beside its place, its ``embedding`` taken out. InputError: no object, or its content is too deep."""
     if not isinstance(memory, dict):
         raise InputError(f"{place}: the memory is {shown(memory)}; expected an object")
     memory.pop("embedding", None)

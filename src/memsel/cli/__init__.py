@@ -13,6 +13,7 @@ def main() -> None:
     try:
         import rich  # noqa: F401 - only tables need it, but who lacks it should learn so before any work is done
 
+        from . import servers  # noqa: F401 - adds its commands
         from .command import memsel
     except ModuleNotFoundError as error:
         if error.name not in ("click", "rich"):

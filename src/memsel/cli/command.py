@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import re
 import sys
@@ -17,6 +16,7 @@ from typing import Any, BinaryIO
 import click
 
 from .. import __version__
+from ..adapters.wire import redacted
 from ..config import SelectionConfig
 from ..errors import InputError
 from ..files import entry_from, read_memories, read_scores, shown
@@ -487,19 +487,5 @@ def _record(memory: AuditedMemory, hides: bool) -> dict[str, Any]:
         "outcome": _outcome(memory),
         **_scores_of(memory),
         "tokens": memory.tokens,
-        "content": _redacted(memory.entry.content) if hides else memory.entry.content,
+        "content": redacted(memory.entry.content) if hides else memory.entry.content,
     }
-
-
-def _redacted(content: Any) -> Any:
-    """Content without its secrets; of a structure the JSON text is redacted, since a key may say what its value is."""
-    if isinstance(content, str):
-        return redact(content)
-    text = json.dumps(content, ensure_ascii=False)
-    clean = redact(text)
-    if clean == text:
-        return content
-    try:
-        return json.loads(clean)
-    except ValueError:
-        return clean
