@@ -216,6 +216,22 @@ def test_single_changes_refuse_what_is_no_number_before_they_change_anything():
     assert pool.get("a").decay_factor == 1.0
 
 
+def test_arrow_columns_are_read_as_numpy_ones():
+    pa = pytest.importorskip("pyarrow")
+    pool = MemoryPool()
+    pool.upsert_arrays(
+        pa.chunked_array([["a", "b"], ["c"]]),
+        pa.array([NOW, NOW - DAY, None]),
+        pa.array([0.5, 0.25, 0.9]),
+        pa.array([1, 2, 3], pa.int32()),
+        decay_factor=pa.array([1.0, 0.5, 1.0]),
+        payloads=["x", None, "z"],
+    )
+    assert [pool.get(one).tokens for one in pool] == [1, 2, 3]
+    assert pool.get("b").importance * pool.get("b").decay_factor == 0.125
+    assert chosen(pool) == ["a", "b"]
+
+
 def test_of_an_id_twice_in_a_batch_the_last_row_counts_at_the_first_position():
     pool = pool_of("a", "b", "a", "c", importance=[0.1, 0.2, 0.9, 0.3])
     assert list(pool) == ["a", "b", "c"]

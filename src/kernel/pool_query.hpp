@@ -160,6 +160,9 @@ private:
     static constexpr std::int64_t kFewRows = 1024;
     static constexpr std::int64_t kManyHits = 65536;
     static constexpr std::int64_t kFewFitting = 2;
+    // Rows of a block that are filtered together: few, since the bound rises with what each piece offers.
+    static constexpr int kPieceRows = 64;
+    static_assert(kPieceRows <= kBlockRows, "the filter takes no more");
     // Rows whose memory is asked for together.
     static constexpr std::int64_t kTogether = 64;
     // Exponents of two from here on may mean a recency beyond float64.
@@ -358,10 +361,10 @@ private:
         // The block's importances are float32, and what that changes in a composite comes off the bound.
         const double blur = std::fabs(scoring.importance_weight) * (largest * 0x1p-22 + 1e-44) + 1e-300;
         double last_timestamp = std::numeric_limits<double>::quiet_NaN(), recency = 0.0;
-        std::uint16_t offsets[kBlockRows];
+        std::uint16_t offsets[kPieceRows];
         const auto rows = static_cast<int>(block.size());
-        for (int first = 0; first < rows; first += kBlockRows) {
-            const int count = std::min(kBlockRows, rows - first);
+        for (int first = 0; first < rows; first += kPieceRows) {
+            const int count = std::min(kPieceRows, rows - first);
             int found = 0;
             const double bound = best_.bound();
             if (bound > -std::numeric_limits<double>::infinity()) {
@@ -398,7 +401,7 @@ private:
     static std::size_t block_place(int first, std::uint16_t offset) { return static_cast<std::size_t>(first + offset); }
 
     static const double* unscored_relevances() {
-        static const std::vector<double> values(kBlockRows, kUnscoredRelevance);
+        static const std::vector<double> values(kPieceRows, kUnscoredRelevance);
         return values.data();
     }
 
