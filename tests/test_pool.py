@@ -273,6 +273,29 @@ def test_scores_come_as_a_dict_as_ids_beside_scores_or_as_rows_beside_scores():
         assert bits(given.scores) == bits(expected.scores)
 
 
+def test_rows_and_scores_of_any_layout_are_read():
+    pool = pool_of(*"abcd")
+    expected = pool.select([0.9, 0.1, 0.7], rows=[1, 3, 0], now=NOW).ids
+    wide = np.array([[0.9, 1, 5], [0.1, 3, 5], [0.7, 0, 5]])
+    for scores, rows in (
+        (wide[:, 0], wide[:, 1].astype(np.int64)),
+        (wide[:, 0].astype(">f8"), wide[:, 1].astype(">i8")),
+        (wide[:, 0].copy(), wide[:, 1].astype(np.int16)),
+        (wide[:, 0].copy(), wide[:, 1].astype(np.uint64)),
+        (wide[::-1, 0], wide[::-1, 1].astype(np.int64)),
+        (wide[:, 0].astype(np.longdouble), np.array([1, 3, 0])),
+    ):
+        assert pool.select(scores, rows=rows, now=NOW).ids == expected
+    for scores, rows, error in (
+        (wide[:, 0], np.array([1, 3]), ColumnError),
+        (wide[:, :1], np.array([1, 3, 0]), ColumnError),
+        (wide[:, 0], wide[:, 1], ColumnTypeError),
+        (wide[:, 0] + 1j, np.array([1, 3, 0]), ColumnTypeError),
+    ):
+        with pytest.raises(error):
+            pool.select(scores, rows=rows)
+
+
 def test_of_an_id_scored_twice_the_last_score_counts():
     pool = pool_of("a", "b")
     assert chosen(pool, (["b", "a", "b"], [0.9, 0.6, 0.1])) == ["a", "b"]

@@ -9,7 +9,7 @@ come one at a time, which pool.py sees to.
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer
 from cpython.dict cimport PyDict_Next, PyDict_Size
 from cpython.object cimport Py_EQ, PyObject, PyObject_Hash, PyObject_RichCompareBool
 from cpython.ref cimport Py_DECREF, Py_INCREF
@@ -143,6 +143,15 @@ class UnreadableId(Exception):
 
 class UnreadableScore(Exception):
     """A score that is neither exactly float nor a small int; ``args[0]`` is its position."""
+
+
+cdef inline bint is_column(const Py_buffer* view, char letter, char other) noexcept:
+    """Whether a buffer is one contiguous native column of eight bytes a value, of a type with one of two letters."""
+    return (
+        view.ndim == 1 and view.itemsize == 8 and (view.shape[0] < 2 or view.strides[0] == 8)
+        and (view.format[0] == letter or view.format[0] == other) and view.format[1] == 0
+        and <size_t>view.buf % 8 == 0
+    )
 
 
 cdef inline bint is_id(object value) noexcept:
@@ -522,12 +531,16 @@ cdef class Query:
             self.scores = similarity[1]
             self.given = similarity[0]
             return 0
-        PyObject_GetBuffer(similarity[0], &rows, PyBUF_SIMPLE)
+        PyObject_GetBuffer(similarity[0], &rows, PyBUF_FORMAT | PyBUF_STRIDES)
         try:
-            PyObject_GetBuffer(similarity[1], &scores, PyBUF_SIMPLE)
-            self.task.rows.assign(<int64_t*>rows.buf, <int64_t*>rows.buf + rows.len // 8)
-            self.task.scores.assign(<double*>scores.buf, <double*>scores.buf + rows.len // 8)
-            PyBuffer_Release(&scores)
+            PyObject_GetBuffer(similarity[1], &scores, PyBUF_FORMAT | PyBUF_STRIDES)
+            try:
+                if not (is_column(&rows, b"l", b"q") and is_column(&scores, b"d", b"d") and rows.len == scores.len):
+                    raise UnreadableScore(0)
+                self.task.rows.assign(<int64_t*>rows.buf, <int64_t*>rows.buf + rows.len // 8)
+                self.task.scores.assign(<double*>scores.buf, <double*>scores.buf + rows.len // 8)
+            finally:
+                PyBuffer_Release(&scores)
         finally:
             PyBuffer_Release(&rows)
         return 0
@@ -671,7 +684,7 @@ cdef class Query:
             run_task(&self.task, &settings.c, settings.from_access, scanned, first)
         return None if self.task.overflowed >= 0 else self.selection(make, outcomes)
 
-    def selection(self, type make not None, outcomes):
+    cdef PackedSelection selection(self, type make, object outcomes):
         """What the query kept, once."""
         cdef PackedSelection made = make.__new__(make)
         cdef list ids = []
@@ -738,8 +751,8 @@ cdef class Query:
 def queries(PackedPool pool not None, list given not None, list candidates):
     """One Query for each of the similarities given, all of one state.
 
-    Each is a dict of id to float, a pair of a list of ids and float64 scores, or a pair of int64 rows and as many
-    float64 scores, both contiguous; or None. ``candidates``: a list of ids, or None.
+    Each is a dict of id to float, a pair of a list of ids and float64 scores, or a pair of buffers, of int64 rows and
+    as many float64 scores; or None. ``candidates``: a list of ids, or None.
 
     Raises:
         UnreadableId, UnreadableScore: see there; the caller makes it readable, or says what is wrong with it.
@@ -842,6 +855,15 @@ cdef class Batch:
                          self.outcomes + self.outcome_starts[number] if self.outcomes != NULL else NULL) >= 0:
                 self.queue.fail(number)
         return False
+
+    def selections(self, type make not None, outcomes):
+        """What the queries kept, once; ``outcomes``: an array a query, or None."""
+        cdef list made = []
+        cdef list queries = self.kept_alive[0]
+        cdef Py_ssize_t number
+        for number in range(len(queries)):
+            made.append((<Query>queries[number]).selection(make, None if outcomes is None else outcomes[number]))
+        return made
 
     def failure(self):
         """The number of the first query that failed, or None; meaningful when no thread is inside ``run``."""

@@ -26,8 +26,6 @@ from .tokens import checked_count
 __all__ = ["MemoryPool", "PoolRow"]
 
 _LARGEST_INT64 = 2**63 - 1
-_INT64 = np.dtype(np.int64)
-_FLOAT64 = np.dtype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,9 +319,7 @@ class MemoryPool:
         failed = batch.failure()
         if failed is not None:
             raise OverflowError(f"query {failed}: {_overflow_message(queries[failed].overflow)}")
-        return [
-            query.selection(Selection, None if codes is None else codes[number]) for number, query in enumerate(queries)
-        ]
+        return batch.selections(Selection, codes)
 
     def _queries(self, similarities: list[Any], rows: list[Any] | None, candidates: Any) -> list[_pool.Query]:
         given = [_similarity(one, None if rows is None else rows[number]) for number, one in enumerate(similarities)]
@@ -335,6 +331,8 @@ class MemoryPool:
 
     def _readable(self, similarity: Any) -> Any:
         """A dict whose ids and scores are not all plain, made plain; scores of unknown ids are not looked at."""
+        if type(similarity) is tuple and type(similarity[0]) is not list:
+            return _scored_rows(*similarity)
         if type(similarity) is not dict:
             return similarity
         plain = {}
@@ -481,12 +479,10 @@ def _float64(column: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 def _similarity(given: Any, rows: Any) -> Any:
     """Scores as the kernel reads them: a dict, a list of ids or int64 rows beside float64 scores, or None."""
     if rows is not None:
-        if _is_plain(rows, _INT64) and _is_plain(given, _FLOAT64) and len(rows) == len(given):
+        # Arrays are looked at by the kernel, which reads most of them as they are.
+        if type(rows) is np.ndarray and type(given) is np.ndarray and rows.dtype.kind + given.dtype.kind == "if":
             return rows, given
-        numbers = columns.tokens_column(rows, "rows")
-        scores = _float64(columns.relevance_column(given, "similarity"))
-        columns.check_lengths(rows=numbers, similarity=scores)
-        return numbers, scores
+        return _scored_rows(rows, given)
     if given is None or type(given) is dict:
         return given
     if isinstance(given, tuple) and len(given) == 2:
@@ -501,9 +497,12 @@ def _similarity(given: Any, rows: Any) -> Any:
     )
 
 
-def _is_plain(column: Any, dtype: np.dtype[Any]) -> bool:
-    """Whether the kernel reads a column as it is."""
-    return type(column) is np.ndarray and column.dtype is dtype and column.ndim == 1 and column.flags.c_contiguous
+def _scored_rows(rows: Any, scores: Any) -> tuple[Any, Any]:
+    """Row numbers and scores, converted and checked."""
+    numbers = columns.tokens_column(rows, "rows")
+    floats = _float64(columns.relevance_column(scores, "similarity"))
+    columns.check_lengths(rows=numbers, similarity=floats)
+    return numbers, floats
 
 
 def _settings(config: Any, now: Any, living: int) -> _core.Plan:
