@@ -1,6 +1,7 @@
 // Hands out the numbers of a batch's queries to threads, in order, and remembers the first that failed. No Python here.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -17,9 +18,20 @@ public:
     // The next query's number, or -1. Once a query has failed, only those handed out before go on, so that the failure
     // with the lowest number is the one that a single thread would have met.
     std::int64_t take() {
+        std::int64_t end;
+        return take_run(1, end);
+    }
+    // The first number of the next run of at most `most` queries, and its end; or -1. A thread that takes neighbours
+    // reads memory straight on.
+    std::int64_t take_run(std::int64_t most, std::int64_t& end) {
         if (stopped_.load(std::memory_order_relaxed) || first_failed_.load(std::memory_order_relaxed) < count_) return -1;
-        const std::int64_t number = next_.fetch_add(1, std::memory_order_relaxed);
-        return number < count_ ? number : -1;
+        const std::int64_t first = next_.fetch_add(most, std::memory_order_relaxed);
+        end = std::min(first + most, count_);
+        return first < count_ ? first : -1;
+    }
+    // Whether a query that was handed out need not be done any more.
+    bool is_past(std::int64_t number) const {
+        return stopped_.load(std::memory_order_relaxed) || first_failed_.load(std::memory_order_relaxed) < number;
     }
     void fail(std::int64_t number) {
         std::int64_t lowest = first_failed_.load();

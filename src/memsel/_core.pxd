@@ -103,6 +103,8 @@ cdef extern from "work_queue.hpp" namespace "memsel" nogil:
     cdef cppclass WorkQueue:
         void start(int64_t count)
         int64_t take()
+        int64_t take_run(int64_t most, int64_t& end)
+        bint is_past(int64_t number)
         void fail(int64_t number)
         void stop()
         int64_t first_failed()

@@ -61,6 +61,7 @@ cdef enum:
     NEGATIVE_TOKENS = -3               # in place of a row
     GIL_ROWS = 2048                    # from here on the GIL is let go while rows are ranked
     TOKEN_BLOCK_ROWS = 1024
+    RUN_ROWS = 8192                    # about so many rows a thread takes at once
 
 
 cdef const FilterLevel* chosen_level() except NULL:
@@ -612,7 +613,11 @@ cdef class Batch:
     cdef vector[Columns] queries
     cdef vector[Settings] settings       # one, or one a query
     cdef vector[vector[KeptRow]] kept
-    cdef vector[int64_t] overflowed      # the row whose exponent overflows, or -1
+    cdef vector[int64_t] outcome_of_walk # what pack_columns answered
+    cdef vector[uint64_t] tokens_low     # the tokens of what was kept, in two halves
+    cdef vector[uint64_t] tokens_high
+    cdef bint checks_tokens              # that none is negative; the caller has looked where columns are shared
+    cdef int64_t run_length              # how many neighbouring queries a thread takes at once
     # Where scores are sparse: where each query's begin (else empty) and their rows, in copies that were checked, since a
     # caller's arrays may be written to meanwhile; and the scores, where they lie.
     cdef vector[int64_t] sparse_starts
@@ -683,7 +688,13 @@ cdef class Batch:
         for settings in plans:
             self.settings.push_back((<Plan?>settings).c)
         self.kept.resize(queries)
-        self.overflowed.assign(queries, -1)
+        self.tokens_low.resize(queries)
+        self.tokens_high.resize(queries)
+        self.outcome_of_walk.assign(queries, -1)
+        self.checks_tokens = offsets is not None and columns.columns.tokens != NULL
+        self.run_length = 1
+        if offsets is not None and queries > 0:
+            self.run_length = max(1, min(64, RUN_ROWS * queries // max(1, rows)))
         self.queue.start(queries)
 
     def run(self, double seconds=HUGE_VAL):
@@ -707,38 +718,53 @@ cdef class Batch:
     cdef bint work(self, double seconds, vector[double]* relevance) except -1 nogil:
         cdef BestRows best
         cdef Walk walk
-        cdef Columns columns
-        cdef const Settings* settings
-        cdef int64_t query, overflowed, i
+        cdef int64_t query, end = 0
         cdef double started = monotonic_seconds()
         while monotonic_seconds() - started < seconds:
-            query = self.queue.take()
+            query = self.queue.take_run(self.run_length, end)
             if query < 0:
                 return True
-            columns = self.queries[query]
-            settings = &self.settings[query if self.settings.size() > 1 else 0]
-            if self.sparse_starts.size() > 0:
-                if relevance.size() == 0:
-                    relevance.assign(<size_t>columns.rows + 1, 0.5)
-                for i in range(self.sparse_starts[query], self.sparse_starts[query + 1]):
-                    relevance[0][self.sparse_rows[i]] = self.sparse_scores[i]
-                columns.relevance = relevance.data()
-            overflowed = pack_columns(settings, &columns, &best, &walk, &self.kept[query])
-            if overflowed >= 0:
-                self.overflowed[query] = overflowed
-                self.queue.fail(query)
-            elif self.outcomes != NULL:
-                write_outcomes(settings, &columns, &walk, &self.kept[query],
-                               self.outcomes + self.outcome_starts[query])
-            if self.sparse_starts.size() > 0:
-                for i in range(self.sparse_starts[query], self.sparse_starts[query + 1]):
-                    relevance[0][self.sparse_rows[i]] = 0.5
+            while query < end and not self.queue.is_past(query):
+                self.do_query(query, relevance, &best, &walk)
+                query += 1
         return False
 
+    cdef int do_query(self, int64_t query, vector[double]* relevance, BestRows* best, Walk* walk) except -1 nogil:
+        cdef Columns columns = self.queries[query]
+        cdef const Settings* settings = &self.settings[query if self.settings.size() > 1 else 0]
+        cdef int64_t answer, i
+        if self.sparse_starts.size() > 0:
+            if relevance.size() == 0:
+                relevance.assign(<size_t>columns.rows + 1, 0.5)
+            for i in range(self.sparse_starts[query], self.sparse_starts[query + 1]):
+                relevance[0][self.sparse_rows[i]] = self.sparse_scores[i]
+            columns.relevance = relevance.data()
+        answer = pack_columns(settings, &columns, best, walk, &self.kept[query], self.checks_tokens)
+        self.outcome_of_walk[query] = answer
+        if answer != -1:
+            self.queue.fail(query)
+        else:
+            add_tokens(&columns, &self.kept[query], &self.tokens_low[query], &self.tokens_high[query])
+            if self.outcomes != NULL:
+                write_outcomes(settings, &columns, walk, &self.kept[query],
+                               self.outcomes + self.outcome_starts[query])
+        if self.sparse_starts.size() > 0:
+            for i in range(self.sparse_starts[query], self.sparse_starts[query + 1]):
+                relevance[0][self.sparse_rows[i]] = 0.5
+        return 0
+
     def failure(self):
-        """(query, row) of the first query that failed, or None; meaningful when no thread is inside ``run``."""
+        """(query, row, negative tokens) of the first query that failed, or None, when no thread is inside ``run``.
+
+        The row is the first with negative tokens where there is one, and else the one whose exponent overflows.
+        """
         cdef int64_t query = self.queue.first_failed()
-        return None if query < 0 else (query, self.overflowed[query])
+        cdef int64_t negative = -1
+        if query < 0:
+            return None
+        if self.checks_tokens:
+            negative = first_negative(self.queries[query].tokens, self.queries[query].rows)
+        return (query, negative, True) if negative >= 0 else (query, self.outcome_of_walk[query], False)
 
     def selections(self, type make not None, list outcomes):
         """What the queries kept, as instances of ``make``, a class on PackedSelection; each query's once.
@@ -748,7 +774,7 @@ cdef class Batch:
         cdef list made = []
         cdef size_t query
         for query in range(self.kept.size()):
-            made.append(selection(make, &self.queries[query], &self.kept[query],
+            made.append(selection(make, &self.kept[query], self.tokens_low[query], self.tokens_high[query],
                                   None if outcomes is None else outcomes[query]))
         return made
 
@@ -851,18 +877,25 @@ cdef enum:
     COMPOSITE
 
 
-cdef PackedSelection selection(type make, const Columns* columns, vector[KeptRow]* kept, outcomes):
-    """A selection of the class ``make`` that takes the kept rows over."""
-    cdef PackedSelection made = make.__new__(make)
+cdef void add_tokens(const Columns* columns, const vector[KeptRow]* kept, uint64_t* low, uint64_t* high) noexcept nogil:
+    """Add the tokens of kept rows, where there is a column of them, to a sum in two halves."""
     cdef uint64_t tokens
     cdef size_t i
+    if columns.tokens == NULL:
+        return
+    for i in range(kept.size()):
+        tokens = <uint64_t>columns.tokens[kept[0][i].row]
+        low[0] += tokens
+        high[0] += low[0] < tokens
+
+
+cdef PackedSelection selection(type make, vector[KeptRow]* kept, uint64_t tokens_low, uint64_t tokens_high, outcomes):
+    """A selection of the class ``make`` that takes the kept rows over."""
+    cdef PackedSelection made = make.__new__(make)
     made.kept.swap(kept[0])
+    made.tokens_low = tokens_low
+    made.tokens_high = tokens_high
     made.outcomes = outcomes
-    if columns.tokens != NULL:
-        for i in range(made.kept.size()):
-            tokens = <uint64_t>columns.tokens[made.kept[i].row]
-            made.tokens_low += tokens
-            made.tokens_high += made.tokens_low < tokens
     return made
 
 
@@ -878,6 +911,7 @@ def select_columns(Buffers columns not None, Plan settings not None, type make n
     cdef Walk walk
     cdef vector[KeptRow] kept
     cdef int64_t overflowed
+    cdef uint64_t low = 0, high = 0
     cdef bint has_tokens = columns.columns.tokens != NULL
     cdef uint8_t* codes = NULL
     cdef Py_buffer view
@@ -898,4 +932,5 @@ def select_columns(Buffers columns not None, Plan settings not None, type make n
         with nogil:
             write_outcomes(&settings.c, &columns.columns, &walk, &kept, codes)
         PyBuffer_Release(&view)
-    return selection(make, &columns.columns, &kept, outcomes)
+    add_tokens(&columns.columns, &kept, &low, &high)
+    return selection(make, &kept, low, high, outcomes)

@@ -142,7 +142,8 @@ def select_batch(
             scores = columns.relevance_matrix(relevance, held.rows)
             queries = len(scores)
             matrix = _core.score_matrix(scores.reshape(-1))
-    _refuse_negative_tokens(held)
+    if starts is None:
+        _refuse_negative_tokens(held)
     configs = _one_or_each(config, queries, "config", (SelectionConfig, type(None)))
     clocks = _one_or_each(now, queries, "now", (int, float))
     shared = len(configs) == len(clocks) == 1
@@ -167,8 +168,10 @@ def select_batch(
     _run(batch, min(threads, able))
     failure = batch.failure()
     if failure is not None:
-        query, row = failure
+        query, row, has_negative_tokens = failure
         first = 0 if starts is None else int(starts[query])
+        if has_negative_tokens:
+            raise columns.negative_tokens_error(first + row, held.tokens_at(first + row))
         raise OverflowError(f"query {query}: {_overflow_message(held.timestamp_at(first + row), row)}")
     if refused is not None:
         raise refused
