@@ -410,7 +410,7 @@ class FailingBatch:
 def test_an_error_in_any_thread_ends_the_batch_and_is_raised(in_main: bool) -> None:
     batch: Any = FailingBatch(lambda main: main is in_main)
     with pytest.raises(MemoryError, match="no more"):
-        arrays._run(batch, 4)
+        arrays.run_on_threads(batch, 4)
     assert batch.stopped
     assert threading.active_count() == 1
 
@@ -451,7 +451,7 @@ try:
     select_batch(sparse, *columns, config=SelectionConfig(top_k=20_000), now=1.7e9, threads=THREADS)
 except KeyboardInterrupt as error:
     inside = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
-    print("_run" in inside, threading.active_count() - before)
+    print("run_on_threads" in inside, threading.active_count() - before)
 """
 
 

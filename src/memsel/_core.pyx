@@ -764,7 +764,9 @@ cdef class Batch:
             return None
         if self.checks_tokens:
             negative = first_negative(self.queries[query].tokens, self.queries[query].rows)
-        return (query, negative, True) if negative >= 0 else (query, self.outcome_of_walk[query], False)
+        if negative >= 0:
+            return query, negative, True
+        return query, self.outcome_of_walk[query], False
 
     def selections(self, type make not None, list outcomes):
         """What the queries kept, as instances of ``make``, a class on PackedSelection; each query's once.

@@ -651,9 +651,10 @@ cdef class ForeignReader:
         else:
             entry_id = entry.id
         if reader is not None:
-            # Python code ran and may have edited the mapping, so what waits in the ring is not to be trusted.
-            reader.patience = 0
-            reader.look_up(entry_id, relevance)
+            if not self.formulas:
+                # Python code ran and may have edited the mapping, so what waits in the ring is not to be trusted.
+                reader.patience = 0
+            reader.read(<PyObject*>entry_id, relevance)
         else:
             # The reference looks the id up all the same, so that an unhashable one is an error.
             if not PyUnicode_CheckExact(entry_id):
@@ -668,6 +669,8 @@ cdef class ForeignReader:
                 importance[0] = PyFloat_AS_DOUBLE(value) * PyFloat_AS_DOUBLE(decay_factor)
                 return 0
         value = entry.effective_importance
+        if reader is not None:
+            reader.patience = 0
         return as_score(value, entry_id, importance)
 
 
@@ -693,7 +696,10 @@ cdef tuple KNOWN_CODES = (None, None)  # of the getters that were last found to 
 
 
 cdef bint uses_formulas(type cls):
-    """Whether a class's ``id`` and ``effective_importance`` are properties of the documented formulas."""
+    """Whether a class's ``id`` and ``effective_importance`` are the documented formulas over plain attributes.
+
+    Reading these attributes then runs no Python code.
+    """
     global KNOWN_CODES
     cdef object id_property = getattr(cls, "id", None)
     cdef object importance_property = getattr(cls, "effective_importance", None)
@@ -702,6 +708,9 @@ cdef bint uses_formulas(type cls):
         return False
     if cls.__getattribute__ is not OBJECT_GETATTRIBUTE:
         return False
+    for name in ("metadata", "importance", "decay_factor", "timestamp", "last_access"):
+        if hasattr(type(getattr(cls, name, None)), "__get__"):
+            return False
     id_getter = id_property.fget
     importance_getter = importance_property.fget
     id_code = getattr(id_getter, "__code__", None)

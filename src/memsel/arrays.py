@@ -144,8 +144,8 @@ def select_batch(
             matrix = _core.score_matrix(scores.reshape(-1))
     if starts is None:
         _refuse_negative_tokens(held)
-    configs = _one_or_each(config, queries, "config", (SelectionConfig, type(None)))
-    clocks = _one_or_each(now, queries, "now", (int, float))
+    configs = one_or_each(config, queries, "config", (SelectionConfig, type(None)))
+    clocks = one_or_each(now, queries, "now", (int, float))
     shared = len(configs) == len(clocks) == 1
     settings = []
     refused: Exception | None = None
@@ -165,7 +165,7 @@ def select_batch(
     able = queries if shared else len(settings)
     codes = np.empty(held.rows * (queries if starts is None else 1), np.uint8) if outcomes else None
     batch = _core.Batch(able, held, settings, starts, matrix, sparse, codes)
-    _run(batch, min(threads, able))
+    run_on_threads(batch, min(threads, able))
     failure = batch.failure()
     if failure is not None:
         query, row, has_negative_tokens = failure
@@ -183,7 +183,7 @@ def select_batch(
     return batch.selections(Selection, parts)
 
 
-def _run(batch: Any, threads: int) -> None:
+def run_on_threads(batch: Any, threads: int) -> None:
     """Do a batch's queries with this thread and others, which have all ended when this returns or raises."""
     errors: list[BaseException] = []
 
@@ -254,13 +254,14 @@ def _settings(config: Any, now: Any, has_tokens: bool, rows: int) -> _core.Plan:
         )
     settings = _core.plan(config, now, has_tokens)
     if settings is None:
-        plain, clock = (SelectionConfig(), 0.0) if rows == 0 else (plain_config(config), _seconds(now))
+        plain, clock = (SelectionConfig(), 0.0) if rows == 0 else (plain_config(config), clock_seconds(now))
         settings = _core.plan(plain, clock, has_tokens)
         assert settings is not None
     return settings
 
 
-def _seconds(now: Any) -> float:
+def clock_seconds(now: Any) -> float:
+    """A caller's clock as a float; TypeError for what is no number."""
     if isinstance(now, np.ndarray) and now.ndim == 0:
         now = now[()]
     if not isinstance(now, Real):
@@ -268,7 +269,8 @@ def _seconds(now: Any) -> float:
     return float(now)
 
 
-def _one_or_each(given: Any, queries: int, name: str, one: tuple[type, ...]) -> list[Any]:
+def one_or_each(given: Any, queries: int, name: str, one: tuple[type, ...]) -> list[Any]:
+    """A setting of a batch as a list of one for all queries, or of one a query; ``one``: the types of a single one."""
     if isinstance(given, one) or not (isinstance(given, Sequence) or np.ndim(given) > 0) or isinstance(given, str):
         return [given]
     each = given.tolist() if hasattr(given, "tolist") else list(given)

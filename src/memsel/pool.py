@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from . import _core, _pool, columns, poolfile
 from ._gather import score_as_float
-from .arrays import Selection, _one_or_each, _run, _seconds
+from .arrays import Selection, clock_seconds, one_or_each, run_on_threads
 from .config import SelectionConfig, check_words, plain_config
 from .errors import ColumnError, ColumnTypeError, InputError
 from .tokens import checked_count
@@ -302,8 +302,8 @@ class MemoryPool:
         queries = self._queries(given, None if rows is None else list(rows), candidates)
         if not queries:
             return []
-        configs = _one_or_each(config, len(queries), "config", (SelectionConfig, type(None)))
-        clocks = _one_or_each(now, len(queries), "now", (int, float))
+        configs = one_or_each(config, len(queries), "config", (SelectionConfig, type(None)))
+        clocks = one_or_each(now, len(queries), "now", (int, float))
         living = queries[0].living
         settings = [
             _settings(
@@ -315,7 +315,7 @@ class MemoryPool:
         ]
         codes = np.empty((len(queries), living), np.uint8) if outcomes else None
         batch = _pool.Batch(queries, settings, None if codes is None else codes.reshape(-1))
-        _run(batch, min(threads, len(queries)))
+        run_on_threads(batch, min(threads, len(queries)))
         failed = batch.failure()
         if failed is not None:
             raise OverflowError(f"query {failed}: {_overflow_message(queries[failed].overflow)}")
@@ -512,7 +512,7 @@ def _settings(config: Any, now: Any, living: int) -> _core.Plan:
         if living == 0:
             settings = _core.plan(SelectionConfig(), 0.0)
         else:
-            settings = _core.plan(plain_config(config), _seconds(now))
+            settings = _core.plan(plain_config(config), clock_seconds(now))
     assert settings is not None
     return settings
 
