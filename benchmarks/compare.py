@@ -211,7 +211,7 @@ def markdown(cells: list[Cell]) -> str:
         return "" if slower is None else f"{_TIMES}{slower / seconds[suite, kind, rows, base]:.3g}"
 
     lines = [
-        "| candidates | `MemorySelector.select` | zerda 0.1.0 takes | on zerda's own entries | with 100 scores |",
+        "| candidates | `MemorySelector.select` | zerda takes | both on zerda's entries | both with 100 scores |",
         "| ---: | ---: | ---: | ---: | ---: |",
     ]
     for rows in OBJECT_SIZES:
